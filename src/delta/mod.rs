@@ -1,0 +1,1 @@
+//! Delta tables: actions, snapshot, log names, commit bytes, conflict check, checkpoint. Any Delta library stays inside.
