@@ -1,4 +1,22 @@
 //! Record batches → Parquet bytes and per-file statistics.
+//!
+//! What this room guarantees:
+//! - a file holds the rows it was given, in their order, in the types that every reader of the table knows: INT64 microseconds, never
+//!   INT96 or a dictionary, view or large type in the schema, three-level lists, `key_value` maps, partition columns left out;
+//! - a bound in the statistics is a bound of every value of its column, or it is left out. A reader skips a file by its bounds: one
+//!   that is wrong by a digit loses rows silently;
+//! - memory is bounded by one row group and a small sample, whatever the size of the file;
+//! - two different lists of partition values never share a directory name, and the values' text is what Delta readers parse.
+
+mod copy;
+mod encoding;
+mod parquet;
+mod partition;
+mod statistics;
+
+pub use copy::copy_rows;
+pub use parquet::{FileBuilder, Written};
+pub use partition::{Partition, directory, split_partitions};
 
 /// What the user set about data files, for one stream.
 #[derive(Debug, Clone, PartialEq)]
