@@ -58,6 +58,7 @@ struct Inner {
     version: Option<u64>,
     standing: Option<String>,
     hint: Option<String>,
+    repeat_may_double: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -75,6 +76,7 @@ impl Error {
             version: None,
             standing: None,
             hint: None,
+            repeat_may_double: false,
             source: None,
         }))
     }
@@ -161,6 +163,18 @@ impl Error {
         self
     }
 
+    /// Adds how things stand, unless that is said already by who knew it better.
+    pub fn standing_unless_set(mut self, standing: impl Into<String>) -> Self {
+        self.0.standing.get_or_insert(standing.into());
+        self
+    }
+
+    /// Says that running the same command again may store rows twice: the exit code is 1 then, never 75.
+    pub fn repeat_may_double(mut self) -> Self {
+        self.0.repeat_may_double = true;
+        self
+    }
+
     /// Returns what has to be done about the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -190,7 +204,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self.0.kind {
             ErrorKind::Usage | ErrorKind::Config => 2,
-            ErrorKind::Conflict | ErrorKind::Unavailable => 75,
+            ErrorKind::Conflict | ErrorKind::Unavailable if !self.0.repeat_may_double => 75,
             ErrorKind::Signal(number) => u8::try_from(128 + number).unwrap_or(1),
             _ => 1,
         }

@@ -86,6 +86,8 @@ pub struct StreamPlan {
     pub batch: batch::Options,
     /// Files.
     pub data_file: data_file::Options,
+    /// Whether the user chose the compression; else a table's own property wins.
+    pub is_compression_set: bool,
     /// Keys that win over the SCHEMA's `key_properties`.
     pub key_properties: Option<Vec<String>>,
     /// Source names of the partition columns of a new table.
