@@ -1,1 +1,85 @@
-//! The `cli` room.
+//! The command line: arguments in, exit code out.
+//!
+//! Guarantee: an error is shown once, on stderr, in its three parts, and the exit code follows from its kind; stdout holds STATE and
+//! nothing else while a load runs. Were that lost, an orchestrator would go on from a STATE that is none.
+
+mod target;
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::error::ErrorKind as ClapErrorKind;
+use clap::{CommandFactory, Parser};
+
+use crate::config::{self, Environment};
+use crate::report::{self, LogSettings};
+use crate::seam;
+use crate::{Error, Result};
+use target::TargetArguments;
+
+/// Loads a stream of Singer messages into Delta Lake tables.
+#[derive(Debug, Parser)]
+#[command(name = "delta-load", version, about = config::DESCRIPTION)]
+struct Arguments {
+    #[command(flatten)]
+    target: TargetArguments,
+}
+
+/// Runs the command that the process was started with.
+pub fn main() -> ExitCode {
+    run(std::env::args_os().collect())
+}
+
+fn run(arguments: Vec<std::ffi::OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments.target,
+        Err(error) => return clap_answer(&error),
+    };
+    if let Some(format) = arguments.about_format() {
+        return print(&config::about(format));
+    }
+    if arguments.input.is_none() && std::io::stdin().is_terminal() {
+        // Nobody sends anything: more likely a first try than a load.
+        let help = Arguments::command().render_help();
+        let _ = writeln!(std::io::stderr(), "{help}");
+        return ExitCode::from(2);
+    }
+    match Environment::of_process().and_then(|environment| load(&arguments, &environment)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report::show_error(&error);
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn load(arguments: &TargetArguments, environment: &Environment) -> Result<()> {
+    let seam = seam::real();
+    let settings = LogSettings::from_environment(&|name| environment.variables.get(name).cloned());
+    report::init(&settings, seam.clone());
+    target::load(arguments, environment, seam)
+}
+
+/// Shows what clap answers: help and version on stdout with 0, a wrong use on stderr with 2.
+fn clap_answer(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    match error.kind() {
+        ClapErrorKind::DisplayHelp | ClapErrorKind::DisplayVersion => ExitCode::SUCCESS,
+        _ => ExitCode::from(2),
+    }
+}
+
+/// Writes an answer to stdout; a reader that has gone away is its own business.
+fn print(text: &str) -> ExitCode {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            report::show_error(&Error::denied("stdout cannot be written").source(error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -12,8 +12,6 @@ pub struct Plan {
     pub destination: url::Url,
     /// How the store is opened.
     pub store: store::Options,
-    /// Where a stream's table is below the root.
-    pub table_path: TablePath,
     /// When commits happen and STATE leaves.
     pub cuts: Cuts,
     /// In-memory bytes of all streams.
@@ -80,6 +78,8 @@ impl StreamPlans {
 pub struct StreamPlan {
     /// How records get there.
     pub load_method: LoadMethod,
+    /// Where the table is below the root.
+    pub table_path: TablePath,
     /// Schemas and names.
     pub schema: schema::Options,
     /// Values.
@@ -127,12 +127,12 @@ pub struct Cuts {
     pub at_end: bool,
 }
 
-/// Where tables lie below the root.
+/// Where a table lies below the root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TablePath {
-    /// With `{stream}`, `{schema}`, `{table}`.
-    pub template: String,
-    /// What `{schema}` is for a stream without one.
+    /// Made of `{stream}`, `{schema}`, `{table}` and text; `None`: `{schema}/{table}` with a default schema, else `{stream}`.
+    pub template: Option<String>,
+    /// What `{schema}` is, whatever the stream's name says.
     pub default_target_schema: Option<String>,
 }
 

@@ -1,0 +1,397 @@
+//! Checked settings → the plan of a load.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::settings::{Scope, Setting};
+use super::sources::unknown;
+use super::table::{SETTINGS, setting};
+use super::{Environment, Problems, destination, storage_options, streams, table_properties, value};
+use crate::load::{Cuts, DeletionVectors, LoadMethod, OnBadLine, Plan, StreamPatch, StreamPlan, StreamPlans, TablePath};
+use crate::{batch, data_file, schema, store};
+
+/// Values of known settings, each of its type, supported.
+type Values = BTreeMap<&'static str, Value>;
+
+/// Returns the plan; `None` only when a problem was added.
+pub(super) fn build(settings: Map<String, Value>, environment: &Environment, problems: &mut Problems) -> Option<Plan> {
+    let given = check(&settings, "", problems);
+    let streams = stream_plans(&given, problems);
+    let root = destination(&given, environment, problems);
+    let options = match given.get("storage_options").and_then(Value::as_object) {
+        Some(options) => storage_options::parse(options, problems),
+        None => BTreeMap::new(),
+    };
+    if let Some(root) = &root {
+        storage_options::notice_unused(&options, root.scheme(), problems);
+    }
+    let cuts = cuts(&given);
+    Some(Plan {
+        destination: root?,
+        store: store::Options { storage_options: options, single_writer: is_on(&given, "single_writer") },
+        cuts,
+        memory_limit_bytes: number(&given, "memory_limit_bytes"),
+        on_bad_line: if text(&given, "on_bad_line") == "skip" { OnBadLine::Skip } else { OnBadLine::Fail },
+        streams,
+        pipeline: given.get("pipeline").and_then(Value::as_str).map(str::to_owned).or_else(|| orchestrated(environment)),
+        working_directory: environment.working_directory.clone(),
+        notices: std::mem::take(&mut problems.notices),
+    })
+}
+
+/// Returns the known and supported settings among `settings`; `place` is put before their names in errors.
+fn check(settings: &Map<String, Value>, place: &str, problems: &mut Problems) -> Values {
+    let mut values = Values::new();
+    for (name, given) in settings {
+        let shown = format!("{place}{name}");
+        let Some(setting) = setting(name) else {
+            problems.add(unknown(name));
+            continue;
+        };
+        if place.is_empty() && setting.scope == Scope::OnlyStream {
+            problems
+                .add(format!("`{name}` is a setting of a stream; for all of them: \"streams\": {{\"*\": {{\"{name}\": …}}}}"));
+            continue;
+        }
+        if given.is_null() {
+            continue;
+        }
+        match value::coerce(setting, &shown, given) {
+            Err(problem) => problems.add(problem),
+            Ok(value) => match setting.refusal(&value) {
+                Some(refusal) if place.is_empty() => problems.add(refusal),
+                Some(refusal) => problems.add(format!("{}: {refusal}", place.trim_end_matches('.'))),
+                None => {
+                    values.insert(setting.name, value);
+                }
+            },
+        }
+    }
+    values
+}
+
+fn destination(given: &Values, environment: &Environment, problems: &mut Problems) -> Option<url::Url> {
+    let Some(text) = given.get("destination").and_then(Value::as_str) else {
+        // One that is there and wrong is told already.
+        if !problems.errors.iter().any(|error| error.starts_with("`destination`")) {
+            problems.add("`destination` is not set: the root of all tables, a path or a URL");
+            problems.hints.push(
+                "pass `--config FILE` with {\"destination\": \"/lake\"}, or `--config ENV` with DELTA_LOAD_DESTINATION=/lake"
+                    .to_owned(),
+            );
+        }
+        return None;
+    };
+    match destination::normalise(text, &environment.working_directory) {
+        Ok(url) => Some(url),
+        Err(error) => {
+            problems.add(error.to_string());
+            problems.hints.extend(error.hint_text().map(str::to_owned));
+            None
+        }
+    }
+}
+
+fn cuts(given: &Values) -> Cuts {
+    let at_end = text(given, "commit_at") == "end";
+    let without_state = seconds(given, "commit_without_state_seconds");
+    Cuts {
+        batch_wait: seconds(given, "batch_wait_limit_seconds"),
+        without_state: (!at_end && !without_state.is_zero()).then_some(without_state),
+        commit_timeout: seconds(given, "commit_timeout_seconds"),
+        state_interval: seconds(given, "state_interval_seconds"),
+        at_end,
+    }
+}
+
+/// Returns what the orchestrator calls the pipeline. No job or run id is passed to a target.
+fn orchestrated(environment: &Environment) -> Option<String> {
+    let extractor = environment.variable("MELTANO_EXTRACTOR_NAME")?;
+    let loader = environment.variable("MELTANO_LOADER_NAME")?;
+    let name = format!("{extractor}-to-{loader}");
+    Some(environment.variable("MELTANO_ENVIRONMENT").map_or(name.clone(), |environment| format!("{environment}:{name}")))
+}
+
+fn stream_plans(given: &Values, problems: &mut Problems) -> StreamPlans {
+    let mut base = empty_plan();
+    for setting in SETTINGS.iter().filter(|setting| setting.scope != Scope::Load) {
+        let value = given.get(setting.name).cloned().unwrap_or_else(|| setting.default_value());
+        if let Err(problem) = apply(setting, &value, &mut base) {
+            problems.add(problem);
+        }
+    }
+    let mut plans = StreamPlans { base, exact: BTreeMap::new(), globs: Vec::new() };
+    let empty = Map::new();
+    let streams = given.get("streams").and_then(Value::as_object).unwrap_or(&empty);
+    let mut exact = Vec::new();
+    for entry in streams::entries(streams, problems) {
+        let place = format!("streams.{}.", entry.name);
+        let values = check(&entry.settings, &place, problems);
+        let mut patch = Vec::new();
+        for (name, value) in values {
+            let Some(setting) = setting(name) else { continue };
+            match apply(setting, &value, &mut plans.base.clone()) {
+                Ok(()) => patch.push((setting, value)),
+                Err(problem) => problems.add(format!("streams.{}: {problem}", entry.name)),
+            }
+        }
+        let patch = stream_patch(patch);
+        if !streams::is_glob(&entry.name) {
+            exact.push((entry.name, patch));
+            continue;
+        }
+        match globset::Glob::new(&entry.name) {
+            Ok(glob) => plans.globs.push((glob.compile_matcher(), entry.name, patch)),
+            Err(error) => problems.add(format!("`streams.{}` is not a glob: {}", entry.name, error.kind())),
+        }
+    }
+    // Globs that stand after an exact name count for it too, so all of them are known first.
+    for (name, patch) in exact {
+        let mut plan = plans.resolve(&name);
+        (patch.0)(&mut plan);
+        plans.exact.insert(name, plan);
+    }
+    check_streams(&plans, problems);
+    plans
+}
+
+fn stream_patch(values: Vec<(&'static Setting, Value)>) -> StreamPatch {
+    StreamPatch(Arc::new(move |plan| {
+        for (setting, value) in &values {
+            let applied = apply(setting, value, plan);
+            debug_assert!(applied.is_ok(), "a value that was checked is refused: the stream would run with another setting");
+        }
+    }))
+}
+
+/// Finds settings of one stream that contradict each other.
+fn check_streams(plans: &StreamPlans, problems: &mut Problems) {
+    let mut all = vec![(String::new(), plans.base.clone())];
+    all.extend(plans.exact.iter().map(|(name, plan)| (format!("streams.{name}: "), plan.clone())));
+    for (_, name, patch) in &plans.globs {
+        let mut plan = plans.base.clone();
+        (patch.0)(&mut plan);
+        all.push((format!("streams.{name}: "), plan));
+    }
+    for (place, plan) in &all {
+        let property = plan.table_properties.get("delta.enableDeletionVectors").map(String::as_str);
+        let differs = match plan.deletion_vectors {
+            DeletionVectors::Auto => false,
+            DeletionVectors::On => property == Some("false"),
+            DeletionVectors::Off => property == Some("true"),
+        };
+        if differs {
+            problems.add(format!("{place}`deletion_vectors` and the table property `delta.enableDeletionVectors` differ"));
+        }
+    }
+    if all.iter().any(|(_, plan)| plan.hard_delete) {
+        problems.notice("`hard_delete` is on, but `load_method: append-only` appends rows with `_sdc_deleted_at` as they are");
+    }
+}
+
+/// Returns a plan for [`apply`] to fill from the table of settings.
+fn empty_plan() -> StreamPlan {
+    StreamPlan {
+        load_method: LoadMethod::Append,
+        table_path: TablePath { template: None, default_target_schema: None },
+        schema: schema::Options::default(),
+        batch: batch::Options::default(),
+        data_file: data_file::Options::default(),
+        key_properties: None,
+        partition_by: Vec::new(),
+        table_properties: BTreeMap::new(),
+        deletion_vectors: DeletionVectors::Auto,
+        validate_records: false,
+        primary_key_required: false,
+        max_rejects: 0,
+        batch_size_rows: None,
+        process_activate_version_messages: true,
+        hard_delete: false,
+        clean_up_batch_files: false,
+    }
+}
+
+/// Puts a value of the setting's type into the plan; null: none.
+///
+/// **Errors**: a sentence, for values whose form the type does not tell (codecs, templates, properties).
+pub(super) fn apply(setting: &Setting, value: &Value, plan: &mut StreamPlan) -> Result<(), String> {
+    let text = value.as_str().unwrap_or_default();
+    let is_on = value.as_bool().unwrap_or_default();
+    let empty = Map::new();
+    let object = value.as_object().unwrap_or(&empty);
+    match setting.name {
+        "load_method" => plan.load_method = LoadMethod::Append,
+        "table_path" => {
+            check_template(text)?;
+            plan.table_path.template = value.as_str().map(str::to_owned);
+        }
+        "default_target_schema" => plan.table_path.default_target_schema = value.as_str().map(str::to_owned),
+        "key_properties" => plan.key_properties = value.as_array().map(|names| texts(names)),
+        "partition_by" => plan.partition_by = value.as_array().map(|names| texts(names)).unwrap_or_default(),
+        "table_properties" => plan.table_properties = table_properties::parse(object)?,
+        "columns" => plan.schema.columns = column_types(object)?,
+        "add_record_metadata" => plan.schema.add_record_metadata = is_on,
+        "hard_delete" => plan.hard_delete = is_on,
+        "process_activate_version_messages" => plan.process_activate_version_messages = is_on,
+        "validate_records" => plan.validate_records = is_on,
+        "on_bad_value" => {
+            plan.batch.on_bad_value = match text {
+                "set_null" => batch::OnBadValue::SetNull,
+                "reject" => batch::OnBadValue::Reject,
+                _ => batch::OnBadValue::Fail,
+            };
+        }
+        "max_rejects" => plan.max_rejects = value.as_u64().unwrap_or_default(),
+        "schema_contract" => {
+            plan.schema.schema_contract = match text {
+                "freeze" => schema::SchemaContract::Freeze,
+                "discard_columns" => schema::SchemaContract::DiscardColumns,
+                "discard_rows" => schema::SchemaContract::DiscardRows,
+                _ => schema::SchemaContract::Evolve,
+            };
+        }
+        "on_type_conflict" => {
+            plan.schema.on_type_conflict = match text {
+                "fail" => schema::OnTypeConflict::Fail,
+                "string" => schema::OnTypeConflict::String,
+                _ => schema::OnTypeConflict::VariantColumn,
+            };
+        }
+        "nested" => plan.schema.nested = if text == "json" { schema::Nested::Json } else { schema::Nested::Struct },
+        "column_names" => {
+            plan.schema.column_names = match text {
+                "snake_case" => schema::ColumnNames::SnakeCase,
+                "lower" => schema::ColumnNames::Lower,
+                _ => schema::ColumnNames::Clean,
+            };
+        }
+        "naive_timestamps" => {
+            let meaning = if text == "ntz" { schema::NaiveTimestamps::Ntz } else { schema::NaiveTimestamps::Utc };
+            plan.schema.naive_timestamps = meaning;
+            plan.batch.naive_timestamps = meaning;
+        }
+        "binary_columns" => {
+            plan.schema.binary_columns =
+                if text == "decode" { schema::BinaryColumns::Decode } else { schema::BinaryColumns::Text };
+        }
+        "keep_nan" => plan.batch.keep_nan = is_on,
+        "deletion_vectors" => {
+            plan.deletion_vectors = match text {
+                "true" => DeletionVectors::On,
+                "false" => DeletionVectors::Off,
+                _ => DeletionVectors::Auto,
+            };
+        }
+        "primary_key_required" => plan.primary_key_required = is_on,
+        "batch_size_rows" => plan.batch_size_rows = value.as_u64(),
+        "target_file_bytes" => plan.data_file.target_file_bytes = value.as_u64().unwrap_or(plan.data_file.target_file_bytes),
+        "compression" => plan.data_file.compression = compression(text)?,
+        "clean_up_batch_files" => plan.clean_up_batch_files = is_on,
+        // What is refused, or has one supported choice, was checked and changes nothing.
+        name => {
+            let is_fixed = setting.support == super::Support::Refused || setting.choices().len() == 1;
+            debug_assert!(is_fixed, "the setting {name} is read by nobody: it would be ignored in silence");
+        }
+    }
+    Ok(())
+}
+
+/// Returns the codec that `text` names, with its level: `zstd`, `zstd(3)`, `zstd:3`.
+fn compression(text: &str) -> Result<data_file::Compression, String> {
+    use data_file::Compression::{Gzip, Lz4, None as Uncompressed, Snappy, Zstd};
+    let wrong = |detail: &str| Err(format!("`compression` is \"{text}\", {detail}"));
+    let plain = text.trim().to_ascii_lowercase();
+    let (codec, level) = match plain.split_once(['(', ':']) {
+        Some((codec, level)) => match level.trim_end_matches(')').trim().parse::<u32>() {
+            Ok(level) => (codec.trim(), Some(level)),
+            Err(_) => return wrong("whose level is not a whole number"),
+        },
+        None => (plain.as_str(), None),
+    };
+    match (codec, level) {
+        ("zstd", None) => Ok(data_file::Options::default().compression),
+        ("zstd", Some(level @ 1..=22)) => Ok(Zstd(i32::try_from(level).unwrap_or(1))),
+        ("zstd", Some(_)) => wrong("whose level is not from 1 to 22"),
+        ("gzip", None) => Ok(Gzip(6)),
+        ("gzip", Some(level @ 0..=9)) => Ok(Gzip(level)),
+        ("gzip", Some(_)) => wrong("whose level is not from 0 to 9"),
+        ("snappy", None) => Ok(Snappy),
+        ("lz4" | "lz4_raw", None) => Ok(Lz4),
+        ("none" | "uncompressed", None) => Ok(Uncompressed),
+        ("snappy" | "lz4" | "lz4_raw" | "none" | "uncompressed", Some(_)) => wrong("a codec without levels"),
+        _ => wrong("which is not one of `zstd`, `snappy`, `lz4`, `gzip`, `none`"),
+    }
+}
+
+/// Returns the types by source name; names that an orchestrator nested at their dots are joined again.
+fn column_types(given: &Map<String, Value>) -> Result<BTreeMap<String, String>, String> {
+    fn collect(prefix: &str, given: &Map<String, Value>, types: &mut BTreeMap<String, String>) -> Result<(), String> {
+        for (name, value) in given {
+            let name = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+            match value {
+                Value::Null => {}
+                Value::Object(inner) => collect(&name, inner, types)?,
+                Value::String(text) => {
+                    types.insert(name, text.clone());
+                }
+                value => {
+                    return Err(value::mismatch(&format!("columns.{name}"), value, "a type such as \"decimal(18,4)\"", false));
+                }
+            }
+        }
+        Ok(())
+    }
+    let mut types = BTreeMap::new();
+    collect("", given, &mut types)?;
+    Ok(types)
+}
+
+/// Checks a `table_path`; the empty text stands for none.
+fn check_template(template: &str) -> Result<(), String> {
+    if template.is_empty() {
+        return Ok(());
+    }
+    let wrong = |detail: &str| Err(format!("`table_path` is \"{template}\", {detail}"));
+    let mut rest = template;
+    while let Some(start) = rest.find(['{', '}']) {
+        let placeholder = ["{stream}", "{schema}", "{table}"].into_iter().find(|known| rest[start..].starts_with(known));
+        match placeholder {
+            Some(known) => rest = &rest[start + known.len()..],
+            None => return wrong("whose braces hold something else than `{stream}`, `{schema}` or `{table}`"),
+        }
+    }
+    if template.split('/').any(|part| part.is_empty() || part == "." || part == "..") {
+        return wrong("which is not a path below the destination");
+    }
+    if template.split('/').next().is_some_and(|first| first == "_delta_load" || first == "_rejects") {
+        return wrong("a folder that delta-load keeps for itself");
+    }
+    Ok(())
+}
+
+fn texts(names: &[Value]) -> Vec<String> {
+    names.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn value_of(given: &Values, name: &str) -> Value {
+    given.get(name).cloned().unwrap_or_else(|| setting(name).map_or(Value::Null, Setting::default_value))
+}
+
+fn is_on(given: &Values, name: &str) -> bool {
+    value_of(given, name).as_bool().unwrap_or_default()
+}
+
+fn number(given: &Values, name: &str) -> u64 {
+    value_of(given, name).as_u64().unwrap_or_default()
+}
+
+fn text(given: &Values, name: &str) -> String {
+    value_of(given, name).as_str().unwrap_or_default().to_owned()
+}
+
+fn seconds(given: &Values, name: &str) -> Duration {
+    Duration::from_secs_f64(value_of(given, name).as_f64().unwrap_or_default())
+}
