@@ -5,7 +5,6 @@
 //! the tables would differ from what their owner asked for.
 
 mod about;
-mod destination;
 mod nearest;
 mod plan;
 mod settings;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::settings::{Scope, Setting};
 use super::sources::unknown;
 use super::table::{SETTINGS, setting};
-use super::{Environment, Problems, destination, storage_options, streams, table_properties, value};
+use super::{Environment, Problems, storage_options, streams, table_properties, value};
 use crate::load::{Cuts, DeletionVectors, LoadMethod, OnBadLine, Plan, StreamPatch, StreamPlan, StreamPlans, TablePath};
 use crate::{batch, data_file, schema, store};
 
@@ -20,7 +20,7 @@ type Values = BTreeMap<&'static str, Value>;
 pub(super) fn build(settings: Map<String, Value>, environment: &Environment, problems: &mut Problems) -> Option<Plan> {
     let given = check(&settings, "", problems);
     let streams = stream_plans(&given, problems);
-    let root = destination(&given, environment, problems);
+    let root = destination(&given, problems);
     let options = match given.get("storage_options").and_then(Value::as_object) {
         Some(options) => storage_options::parse(options, problems),
         None => BTreeMap::new(),
@@ -73,7 +73,7 @@ fn check(settings: &Map<String, Value>, place: &str, problems: &mut Problems) ->
     values
 }
 
-fn destination(given: &Values, environment: &Environment, problems: &mut Problems) -> Option<url::Url> {
+fn destination(given: &Values, problems: &mut Problems) -> Option<url::Url> {
     let Some(text) = given.get("destination").and_then(Value::as_str) else {
         // One that is there and wrong is told already.
         if !problems.errors.iter().any(|error| error.starts_with("`destination`")) {
@@ -85,7 +85,7 @@ fn destination(given: &Values, environment: &Environment, problems: &mut Problem
         }
         return None;
     };
-    match destination::normalise(text, &environment.working_directory) {
+    match store::normalise_destination(text) {
         Ok(url) => Some(url),
         Err(error) => {
             problems.add(error.to_string());
@@ -123,6 +123,8 @@ fn stream_plans(given: &Values, problems: &mut Problems) -> StreamPlans {
             problems.add(problem);
         }
     }
+    // The default came the same way; a table's own codec wins over it.
+    base.is_compression_set = given.contains_key("compression");
     let mut plans = StreamPlans { base, exact: BTreeMap::new(), globs: Vec::new() };
     let empty = Map::new();
     let streams = given.get("streams").and_then(Value::as_object).unwrap_or(&empty);
@@ -200,6 +202,7 @@ fn empty_plan() -> StreamPlan {
         schema: schema::Options::default(),
         batch: batch::Options::default(),
         data_file: data_file::Options::default(),
+        is_compression_set: false,
         key_properties: None,
         partition_by: Vec::new(),
         table_properties: BTreeMap::new(),
@@ -288,7 +291,10 @@ pub(super) fn apply(setting: &Setting, value: &Value, plan: &mut StreamPlan) -> 
         "primary_key_required" => plan.primary_key_required = is_on,
         "batch_size_rows" => plan.batch_size_rows = value.as_u64(),
         "target_file_bytes" => plan.data_file.target_file_bytes = value.as_u64().unwrap_or(plan.data_file.target_file_bytes),
-        "compression" => plan.data_file.compression = compression(text)?,
+        "compression" => {
+            plan.data_file.compression = compression(text)?;
+            plan.is_compression_set = true;
+        }
         "clean_up_batch_files" => plan.clean_up_batch_files = is_on,
         // What is refused, or has one supported choice, was checked and changes nothing.
         name => {

@@ -314,8 +314,8 @@ pub static SETTINGS: &[Setting] = &[
         "compression",
         "\"zstd\"",
         "Compression",
-        "Codec of data files, with a level where it has one: `zstd`, `zstd(3)`, `snappy`, `lz4`, `gzip`, `gzip(6)`, `none`. The \
-         property `delta.parquet.compression.codec` of a table wins.",
+        "Codec of data files, with a level where it has one: `zstd`, `zstd(3)`, `snappy`, `lz4`, `gzip`, `gzip(6)`, `none`. \
+         Without it the property `delta.parquet.compression.codec` of a table wins.",
     )
     .per_stream(),
     Setting::boolean("auto_compact", "false", "Auto-compact", "Pack small files at the end of a load.").per_stream().refused(),
