@@ -109,7 +109,7 @@ pub enum MetadataColumn {
     ReceivedAt,
     /// `_sdc_batched_at`
     BatchedAt,
-    /// `_sdc_deleted_at`: from the record's own key of that name, else null
+    /// `_sdc_deleted_at`: from the record's own key of that name (there is a [`Source`] for it), else null
     DeletedAt,
     /// `_sdc_sequence`
     Sequence,
@@ -117,6 +117,37 @@ pub enum MetadataColumn {
     TableVersion,
     /// `_sdc_sync_started_at`
     SyncStartedAt,
+}
+
+impl MetadataColumn {
+    /// All seven, in the order of a new table.
+    pub const ALL: [Self; 7] = [
+        Self::ExtractedAt,
+        Self::ReceivedAt,
+        Self::BatchedAt,
+        Self::DeletedAt,
+        Self::Sequence,
+        Self::TableVersion,
+        Self::SyncStartedAt,
+    ];
+
+    /// Returns the column's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ExtractedAt => "_sdc_extracted_at",
+            Self::ReceivedAt => "_sdc_received_at",
+            Self::BatchedAt => "_sdc_batched_at",
+            Self::DeletedAt => "_sdc_deleted_at",
+            Self::Sequence => "_sdc_sequence",
+            Self::TableVersion => "_sdc_table_version",
+            Self::SyncStartedAt => "_sdc_sync_started_at",
+        }
+    }
+
+    /// Tells whether it is a timestamp; else it is a long.
+    pub fn is_timestamp(self) -> bool {
+        !matches!(self, Self::Sequence | Self::TableVersion | Self::SyncStartedAt)
+    }
 }
 
 /// An expected key of a JSON object.
@@ -178,7 +209,7 @@ pub enum ValueKind {
 }
 
 /// A layout with the table schema that it fills; shared by the stages.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct StreamLayout {
     /// The top level. `layout.columns` has one entry per field of `table_schema`.
     pub layout: Layout,

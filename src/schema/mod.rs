@@ -1,12 +1,30 @@
 //! JSON Schema ↔ Arrow ↔ Delta types, names, and whether one schema may follow another. Plain synchronous functions.
+//!
+//! The guarantee: every JSON Schema gets a type or an error that names the property, in bounded time; a source name keeps its column
+//! through restarts and later additions, and no two share one; a column that exists keeps its type, unless the table allows a wider
+//! one. Were that lost, values of one field would land in the column of another, or in one that cannot hold them.
 
+mod arrow_types;
+mod build;
+mod ddl;
+mod declared;
+mod delta_json;
+mod fit;
+mod json_schema;
 mod layout;
+mod merge;
+mod names;
+mod stream_schema;
 mod types;
 
+pub use ddl::check_column_type;
 pub use layout::{
     BinaryEncoding, Column, Fill, Layout, MetadataColumn, Missing, Overflow, Rule, Source, StreamLayout, ValueKind,
 };
-pub use types::{DataType, Field, SOURCE_NAME, TableSchema};
+pub use merge::merge;
+pub use names::stream_directory;
+pub use stream_schema::{Growth, Replaced, StreamSchema, TableFacts};
+pub use types::{CHAR_VARCHAR, DataType, Field, SOURCE_NAME, TableSchema};
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,7 @@
 //! The types of a table: Delta's data types, fields and schemas, as the log writes them.
 
+use std::fmt;
+
 use serde_json::{Map, Value};
 
 /// A Delta data type.
@@ -80,3 +82,59 @@ pub struct TableSchema {
 
 /// The key under which a field's metadata keeps the name that the source gives it.
 pub const SOURCE_NAME: &str = "delta-load.source_name";
+
+/// The key under which Spark keeps `varchar(n)` and `char(n)`: the type in the log is `string`.
+/// <https://github.com/apache/spark/blob/master/sql/api/src/main/scala/org/apache/spark/sql/catalyst/util/SparkCharVarcharUtils.scala>
+pub const CHAR_VARCHAR: &str = "__CHAR_VARCHAR_TYPE_STRING";
+
+impl Field {
+    /// Returns a nullable field without metadata.
+    pub fn new(name: impl Into<String>, data_type: DataType) -> Self {
+        Self { name: name.into(), data_type, nullable: true, metadata: Map::new() }
+    }
+
+    /// Returns the name that the source gives the field, where it is known.
+    pub fn source_name(&self) -> Option<&str> {
+        self.metadata.get(SOURCE_NAME).and_then(Value::as_str)
+    }
+}
+
+impl DataType {
+    /// Tells whether a column of the type may be a partition column.
+    pub fn is_primitive(&self) -> bool {
+        !matches!(self, Self::Struct(_) | Self::Array { .. } | Self::Map { .. } | Self::Other(Value::Object(_)))
+    }
+}
+
+/// The name as the log has it; `struct<a: long>`, `array<long>`, `map<string, long>` for nested types.
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Boolean => f.write_str("boolean"),
+            Self::Byte => f.write_str("byte"),
+            Self::Short => f.write_str("short"),
+            Self::Integer => f.write_str("integer"),
+            Self::Long => f.write_str("long"),
+            Self::Float => f.write_str("float"),
+            Self::Double => f.write_str("double"),
+            Self::Decimal { precision, scale } => write!(f, "decimal({precision},{scale})"),
+            Self::String => f.write_str("string"),
+            Self::Binary => f.write_str("binary"),
+            Self::Date => f.write_str("date"),
+            Self::Timestamp => f.write_str("timestamp"),
+            Self::TimestampNtz => f.write_str("timestamp_ntz"),
+            Self::Struct(fields) => {
+                f.write_str("struct<")?;
+                for (at, field) in fields.iter().enumerate() {
+                    let comma = if at == 0 { "" } else { ", " };
+                    write!(f, "{comma}{}: {}", field.name, field.data_type)?;
+                }
+                f.write_str(">")
+            }
+            Self::Array { element, .. } => write!(f, "array<{element}>"),
+            Self::Map { key, value, .. } => write!(f, "map<{key}, {value}>"),
+            Self::Other(Value::String(name)) => f.write_str(name),
+            Self::Other(value) => write!(f, "{value}"),
+        }
+    }
+}
