@@ -34,7 +34,7 @@ WRITABLE = {
     "append_only": [f"CREATE TABLE {{t}} {COLUMNS} USING delta" + properties(appendOnly="true"), FILL],
     "deletion_vectors": [f"CREATE TABLE {{t}} {COLUMNS} USING delta" + properties(enableDeletionVectors="true"), FILL,
                          "DELETE FROM {t} WHERE id IN (3, 7)", "UPDATE {t} SET s = 'u' WHERE id = 5"],
-    "legacy_protocol": [f"CREATE TABLE {{t}} {COLUMNS} USING delta" + properties(minReaderVersion="1", minWriterVersion="7"), FILL],
+    "legacy_protocol_1": [f"CREATE TABLE {{t}} {COLUMNS} USING delta" + properties(minReaderVersion="1", minWriterVersion="1"), FILL],
     "legacy_protocol_6": [f"CREATE TABLE {{t}} {COLUMNS} USING delta" + properties(minReaderVersion="1", minWriterVersion="6"), FILL],
     "vacuum_protocol_check": [f"CREATE TABLE {{t}} {COLUMNS} USING delta TBLPROPERTIES ('delta.feature.vacuumProtocolCheck' = 'supported')", FILL],
     "not_null": ["CREATE TABLE {t} (id BIGINT NOT NULL, s STRING, d DATE) USING delta", FILL],
