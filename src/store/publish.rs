@@ -44,7 +44,7 @@ impl Numbered {
 
 /// What is to be published: gives the bytes of each attempt and is told what others wrote.
 #[async_trait]
-pub trait Publication: Send {
+pub trait Publication: Send + Sync {
     /// Returns the bytes for an attempt at `number`. They must differ from those of every other attempt and writer.
     async fn bytes(&mut self, number: u64) -> Result<Bytes>;
 
