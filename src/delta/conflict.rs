@@ -31,7 +31,7 @@ pub(super) struct AppendPublication<'a> {
     txn_id: String,
     /// The schema that our additions were made on; empty for a new table.
     base: Arc<TableSchema>,
-    /// The schema that we want: base with additions.
+    /// The schema that we want: base with additions. It may lack columns of base that an earlier append took over from others.
     ours: Arc<TableSchema>,
     /// The version before the next attempt; `None` while there is no table.
     state: Option<State>,
@@ -55,9 +55,6 @@ impl<'a> AppendPublication<'a> {
             (None, Some(_)) => base.clone(),
             (None, None) => return Err(Error::internal("a new table needs a schema")),
         };
-        if let Some(lost) = base.fields.iter().find(|field| !ours.fields.iter().any(|our| our.name == field.name)) {
-            return Err(Error::internal(format!("the new schema lacks column `{}` of the table", lost.name)));
-        }
         let files = commit::encode_files(&append.files)?;
         let txn_id = place.seam.uuid().to_string();
         let mut publication =
@@ -67,6 +64,11 @@ impl<'a> AppendPublication<'a> {
             Some(state) => publication.adapt(state)?,
         };
         Ok(publication)
+    }
+
+    /// Whether the table has all of it already: no files, no change.
+    pub(super) fn is_empty(&self) -> bool {
+        self.state.is_some() && self.append.files.is_empty() && self.change.metadata.is_none()
     }
 
     pub(super) fn txn_id(&self) -> &str {
@@ -97,35 +99,40 @@ impl<'a> AppendPublication<'a> {
         let (id, now_us) = (self.place.seam.uuid().to_string(), self.place.seam.now_us());
         let metadata = commit::new_metadata(&id, now_us, &self.ours, new_table, &properties.configuration)?;
         feature::check_writable(&protocol, &metadata)?;
-        self.check_files(&metadata.schema, None)?;
+        self.check_files(&metadata.schema, &metadata.partition_columns, None)?;
         Ok(Change { protocol: Some(protocol), metadata: Some(metadata) })
     }
 
     /// Works out the metaData that the commit has to carry on top of `state`, and whether the files fit.
     fn adapt(&self, state: &State) -> Result<Change> {
         let theirs = &state.metadata.schema;
-        let at = Some(state.version);
-        let wanted = if *theirs == self.base {
-            self.ours.clone()
-        } else if self.ours == self.base {
+        let wanted = if self.ours == *theirs || self.ours == self.base {
             theirs.clone()
         } else {
+            let is_foreign = *theirs != self.base;
             let merged = schema::merge(&self.ours, &self.base, theirs);
-            Arc::new(merged.map_err(|error| changed_schema(state.version, error))?)
+            Arc::new(merged.map_err(|error| if is_foreign { changed_schema(state.version, error) } else { error })?)
         };
-        self.check_files(&wanted, at)?;
+        self.check_files(&wanted, &state.metadata.partition_columns, Some(state.version))?;
         if wanted == *theirs {
             return Ok(Change::default());
         }
-        feature::check_types(&state.protocol, &wanted)?;
-        Ok(Change { protocol: None, metadata: Some(state.metadata.with_schema(wanted)) })
+        if let Some(why) = misfit(&theirs.fields, &wanted.fields, "") {
+            return Err(Error::internal(format!("the new schema does not hold the files of the table: {why}")));
+        }
+        let metadata = state.metadata.with_schema(wanted);
+        feature::check_writable(&state.protocol, &metadata)?;
+        Ok(Change { protocol: None, metadata: Some(metadata) })
     }
 
     /// Checks that each uploaded file follows `schema`: columns of the same names have the same types, and what a file lacks may
-    /// be null.
-    fn check_files(&self, schema: &TableSchema, version: Option<Version>) -> Result<()> {
+    /// be null; and that it is partitioned as the table is.
+    fn check_files(&self, schema: &TableSchema, partition_columns: &[String], version: Option<Version>) -> Result<()> {
         let mut seen: Option<&Arc<TableSchema>> = None;
         for file in &self.append.files {
+            if !file.partition_values.iter().map(|(name, _)| name).eq(partition_columns) {
+                return Err(Error::internal(format!("the file {} is not partitioned as its table is", file.path)));
+            }
             // Files of a commit mostly share one schema; comparing pointers saves comparing columns.
             if seen.is_some_and(|seen| Arc::ptr_eq(seen, &file.schema)) {
                 continue;

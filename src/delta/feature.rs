@@ -61,7 +61,7 @@ pub(super) fn check_writable(protocol: &Protocol, metadata: &Metadata) -> Result
 }
 
 /// Checks that the protocol allows the column types of `schema`: a protocol is never raised silently.
-pub(super) fn check_types(protocol: &Protocol, schema: &TableSchema) -> Result<()> {
+fn check_types(protocol: &Protocol, schema: &TableSchema) -> Result<()> {
     if protocol.lists(TIMESTAMP_NTZ) {
         return Ok(());
     }

@@ -198,16 +198,19 @@ pub(super) fn checkpoint_interval(properties: &BTreeMap<String, String>) -> u64 
     value.filter(|interval| *interval > 0).unwrap_or(CHECKPOINT_INTERVAL)
 }
 
-/// Returns which columns have statistics. A value that is not readable counts as absent, as Spark's defaults do.
-pub(super) fn statistics_columns(properties: &BTreeMap<String, String>) -> StatisticsColumns {
-    let named = properties.get("delta.dataSkippingStatsColumns").map(|value| column_names(value));
-    let first_leaves = match properties.get("delta.dataSkippingNumIndexedCols").and_then(|value| value.trim().parse::<i64>().ok())
-    {
-        Some(-1) => None,
-        Some(number) if number >= 0 => usize::try_from(number).ok(),
-        _ => StatisticsColumns::default().first_leaves,
-    };
-    StatisticsColumns { first_leaves, named }
+impl StatisticsColumns {
+    /// Returns which columns have statistics in a table with these properties. A value that is not readable counts as absent, as
+    /// Spark's defaults do.
+    pub fn of(properties: &BTreeMap<String, String>) -> Self {
+        let named = properties.get("delta.dataSkippingStatsColumns").map(|value| column_names(value));
+        let first_leaves = properties.get("delta.dataSkippingNumIndexedCols").and_then(|value| value.trim().parse::<i64>().ok());
+        let first_leaves = match first_leaves {
+            Some(-1) => None,
+            Some(number) if number >= 0 => usize::try_from(number).ok(),
+            _ => Self::default().first_leaves,
+        };
+        Self { first_leaves, named }
+    }
 }
 
 /// Splits `a, b.c, `d e`` at commas outside of backticks, and takes the backticks away.
@@ -307,7 +310,7 @@ mod tests {
 
     #[test]
     fn properties_rule_statistics_and_checkpoints() {
-        let of = |pairs: &[(&str, &str)]| statistics_columns(&map(pairs));
+        let of = |pairs: &[(&str, &str)]| StatisticsColumns::of(&map(pairs));
         assert_eq!(of(&[]), StatisticsColumns::default());
         assert_eq!(of(&[("delta.dataSkippingNumIndexedCols", "-1")]).first_leaves, None);
         assert_eq!(of(&[("delta.dataSkippingNumIndexedCols", "0")]).first_leaves, Some(0));

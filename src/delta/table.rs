@@ -58,6 +58,7 @@ pub struct Append {
     /// The files, all of them durable.
     pub files: Vec<AddFile>,
     /// The schema after the commit: the table's with columns added. Needed when the table is new; `None` leaves the table's.
+    /// Columns that it lacks are kept all the same: another writer may have added them since the schema was made.
     pub schema: Option<Arc<TableSchema>>,
     /// What a table gets that does not exist yet.
     pub new_table: NewTable,
@@ -187,7 +188,7 @@ impl Table {
 
     /// Returns which columns have statistics.
     pub fn statistics_columns(&self) -> StatisticsColumns {
-        property::statistics_columns(self.properties())
+        StatisticsColumns::of(self.properties())
     }
 
     /// Returns the codec that the table's property asks for.
@@ -210,17 +211,17 @@ impl Table {
     async fn append_here(&mut self, append: Append, timeout: Duration) -> Result<Outcome> {
         let rows = append.files.iter().map(|file| file.rows).sum();
         let bytes = append.files.iter().map(|file| file.size).sum();
-        if let Some(state) = &mut self.state {
-            let is_same = append.schema.as_ref().is_none_or(|schema| *schema == state.metadata.schema);
-            if append.files.is_empty() && is_same {
-                return Ok(Outcome::Committed { version: state.version, attempts: 0, rows, bytes });
-            }
-            if !is_same {
-                open::complete_metadata(&self.place, state).await?;
-            }
+        if let (Some(state), Some(schema)) = (&mut self.state, &append.schema)
+            && *schema != state.metadata.schema
+        {
+            open::complete_metadata(&self.place, state).await?;
         }
-        let first = self.version().map_or(0, |version| version + 1);
         let mut publication = AppendPublication::new(self.place.clone(), self.state.clone(), &append)?;
+        let known = self.version();
+        if let Some(version) = known.filter(|_| publication.is_empty()) {
+            return Ok(Outcome::Committed { version, attempts: 0, rows, bytes });
+        }
+        let first = known.map_or(0, |version| version + 1);
         let txn_id = publication.txn_id().to_owned();
         if fail_point("commit:before_put") {
             return Err(Error::unavailable("the commit was not tried: a test asked for it"));
@@ -248,7 +249,8 @@ impl Table {
         .hint("when the store answers again, look whether that version holds this txnId; its data files stay where they are")
         .at_table(self.place.url())
         .at_version(version)
-        .source(source);
+        .source(source)
+        .repeat_may_double();
         Outcome::Unknown { version, txn_id, error }
     }
 

@@ -113,10 +113,51 @@ async fn columns_of_both_writers_are_kept() {
     assert_eq!(table.schema(), Some(&both));
     assert_eq!(table.properties()["x"], "y");
     assert_eq!(open(&store, "t").await.schema(), Some(&both));
+    // Cuts that were made before we knew: what they lack stays, and what they bring still comes.
+    assert_eq!(commit(&mut table, append("y", &ours)).await, 3);
+    let more = schema(&[("a", DataType::Long), ("o", DataType::Double), ("m", DataType::Long)]);
+    assert_eq!(commit(&mut table, append("z", &more)).await, 4);
+    let all = schema(&[("a", DataType::Long), ("t", DataType::String), ("o", DataType::Double), ("m", DataType::Long)]);
+    assert_eq!(table.schema(), Some(&all));
+    assert_eq!(actions(&store, "t", 3).await.len(), 2);
+    let nothing = Append { schema: Some(more), ..Append::default() };
+    let outcome = table.append(nothing, TIMEOUT).await.expect("is fine");
+    assert!(matches!(outcome, Outcome::Committed { version: 4, attempts: 0, .. }), "{outcome:?}");
     // We bring the same one: nothing to change.
     let (store, mut table) = beside(&winner).await;
     assert_eq!(commit(&mut table, append("x", &theirs)).await, 2);
     assert_eq!(actions(&store, "t", 2).await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_column_that_differs_in_case_alone_is_a_conflict() {
+    // To readers that go by case the column of our files would be null.
+    let theirs = schema(&[("a", DataType::Long), ("New", DataType::Long)]);
+    let (_, mut table) = beside(&[foreign_metadata("the-id", &theirs, &[], json!({}))]).await;
+    let ours = schema(&[("a", DataType::Long), ("new", DataType::Long)]);
+    let error = table.append(append("x", &ours), TIMEOUT).await.expect_err("is refused");
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(error.message().contains("`new`") && error.message().contains("New long"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_partitioned_otherwise_is_refused() {
+    let store = memory();
+    let mut table = open(&store, "t").await;
+    let mut wanted = append("x", &schema(&[("a", DataType::Long), ("p", DataType::Long)]));
+    wanted.new_table.partition_columns = vec!["p".to_owned()];
+    assert_eq!(table.append(wanted.clone(), TIMEOUT).await.expect_err("is refused").kind(), ErrorKind::Internal);
+    wanted.files[0].partition_values = vec![("p".to_owned(), Some("1".to_owned()))];
+    assert_eq!(commit(&mut table, wanted).await, 0);
+    let text = commit_text(&store, "t", 0).await;
+    assert!(text.contains(r#""partitionValues":{"p":"1"}"#), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_that_changes_a_column_is_refused() {
+    let (_, mut table) = beside(&[]).await;
+    let error = table.append(append("x", &schema(&[("a", DataType::String)])), TIMEOUT).await.expect_err("is refused");
+    assert_eq!(error.kind(), ErrorKind::Schema);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -267,7 +308,7 @@ async fn an_answer_that_never_comes_is_unknown_and_names_the_version() {
     let Outcome::Unknown { version, txn_id, error } = outcome else { panic!("{outcome:?}") };
     assert_eq!((version, txn_id.as_str()), (1, id(0).as_str()));
     assert!(error.message().contains("version 1") && error.message().contains(&txn_id), "{error}");
-    assert_eq!(table.version(), Some(0));
+    assert_eq!((table.version(), error.exit_code()), (Some(0), 1));
     assert_eq!(commit_info(&store, "t", 1).await["txnId"], txn_id.as_str(), "it did land");
 }
 
