@@ -57,7 +57,7 @@ fn load(arguments: &TargetArguments, environment: &Environment) -> Result<()> {
     let seam = seam::real();
     let settings = LogSettings::from_environment(&|name| environment.variables.get(name).cloned());
     report::init(&settings, seam.clone());
-    target::load(arguments, environment, seam)
+    target::load(arguments, environment, &seam)
 }
 
 /// Shows what clap answers: help and version on stdout with 0, a wrong use on stderr with 2.

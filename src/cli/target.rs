@@ -1,5 +1,6 @@
 //! `delta-load --config FILE… < messages`: the Singer target.
 
+use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use clap::{Args, ValueEnum};
 
 use crate::config::{self, AboutFormat, Environment};
 use crate::load::Plan;
-use crate::report::Reporter;
+use crate::report::{Reporter, Summary};
 use crate::seam::Seam;
 use crate::{Error, Result};
 
@@ -51,18 +52,30 @@ impl TargetArguments {
 }
 
 /// Loads the messages.
-pub(super) fn load(arguments: &TargetArguments, environment: &Environment, seam: Seam) -> Result<()> {
+pub(super) fn load(arguments: &TargetArguments, environment: &Environment, seam: &Seam) -> Result<()> {
     let plan = config::plan(&arguments.configs, environment)?;
+    let input: Box<dyn Read + Send> = match &arguments.input {
+        None => Box::new(std::io::stdin()),
+        Some(path) => Box::new(
+            std::fs::File::open(path)
+                .map_err(|error| Error::usage(format!("the input file `{}` cannot be opened", path.display())).source(error))?,
+        ),
+    };
     let reporter = Reporter::new(seam.clone());
     for notice in &plan.notices {
         reporter.notice(None, notice);
     }
-    let result = run(plan, arguments, &reporter, seam);
-    let summary = reporter.finish();
+    let (summary, result) = run(plan, input, Box::new(std::io::stdout()), &reporter, seam);
     reporter.show(&summary);
     result
 }
 
-fn run(_plan: Plan, _arguments: &TargetArguments, _reporter: &Arc<Reporter>, _seam: Seam) -> Result<()> {
-    Err(Error::internal("the pipeline is not joined"))
+fn run(
+    _plan: Plan,
+    _input: Box<dyn Read + Send>,
+    _output: Box<dyn Write + Send>,
+    report: &Arc<Reporter>,
+    _seam: &Seam,
+) -> (Summary, Result<()>) {
+    (report.finish(), Err(Error::internal("the pipeline is not joined")))
 }

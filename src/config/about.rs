@@ -162,6 +162,11 @@ fn markdown() -> String {
     for (name, reason) in IGNORED {
         text += &format!("| `{name}` | ignored with a notice: {reason} |\n");
     }
+    text += "\n## The environment besides\n\n\
+             - `TARGET_DELTA_LOGLEVEL`, then `LOGLEVEL`, then `root.level` of the logging config that `SINGER_SDK_LOG_CONFIG` names: the\n  \
+               least level of log lines (`DEBUG`, `INFO`, `WARNING`, `ERROR`).\n\
+             - `SINGER_SDK_LOG_CONFIG`: when that file names `singer_sdk.logging.StructuredFormatter`, log lines are JSON.\n\
+             - `NO_COLOR`: no colours on a terminal.\n";
     text += "\n## Not supported by this version\n\nThese are known and refused by name unless they have their default:\n\n";
     for setting in SETTINGS.iter().filter(|setting| !setting.is_supported()) {
         text += &format!("- `{}`\n", setting.name);
@@ -206,6 +211,9 @@ fn default_words(setting: &Setting, before: &str, none: &str) -> String {
     match setting.default_value() {
         Value::Null => none.to_owned(),
         Value::String(text) => format!("{before}`{text}`"),
+        value if setting.name.ends_with("_bytes") => {
+            format!("{before}{value} ({} MiB)", value.as_u64().unwrap_or_default() >> 20)
+        }
         value => format!("{before}{value}"),
     }
 }

@@ -16,6 +16,10 @@ use crate::{batch, data_file, schema, store};
 /// Values of known settings, each of its type, supported.
 type Values = BTreeMap<&'static str, Value>;
 
+/// Where tables lie when `table_path` is not set: without and with `default_target_schema`.
+const STREAM_TEMPLATE: &str = "{stream}";
+const SCHEMA_TEMPLATE: &str = "{schema}/{table}";
+
 /// Returns the plan; `None` only when a problem was added.
 pub(super) fn build(settings: Map<String, Value>, environment: &Environment, problems: &mut Problems) -> Option<Plan> {
     let given = check(&settings, "", problems);
@@ -117,8 +121,11 @@ fn orchestrated(environment: &Environment) -> Option<String> {
 
 fn stream_plans(given: &Values, problems: &mut Problems) -> StreamPlans {
     let mut base = empty_plan();
-    for setting in SETTINGS.iter().filter(|setting| setting.scope != Scope::Load) {
-        let value = given.get(setting.name).cloned().unwrap_or_else(|| setting.default_value());
+    let all = SETTINGS.iter().filter(|setting| setting.scope != Scope::Load);
+    let defaults = all.filter(|setting| !given.contains_key(setting.name)).map(|setting| (setting, setting.default_value()));
+    let set = given.iter().filter_map(|(name, value)| Some((setting(name)?, value.clone())));
+    // By name within what is given, as in a patch: `table_path` after `default_target_schema`, over which it wins.
+    for (setting, value) in defaults.chain(set.filter(|(setting, _)| setting.scope != Scope::Load)) {
         if let Err(problem) = apply(setting, &value, &mut base) {
             problems.add(problem);
         }
@@ -140,7 +147,7 @@ fn stream_plans(given: &Values, problems: &mut Problems) -> StreamPlans {
                 Err(problem) => problems.add(format!("streams.{}: {problem}", entry.name)),
             }
         }
-        let patch = stream_patch(patch);
+        let patch = stream_patch(patch, given.get("table_path").cloned());
         if !streams::is_glob(&entry.name) {
             exact.push((entry.name, patch));
             continue;
@@ -160,7 +167,15 @@ fn stream_plans(given: &Values, problems: &mut Problems) -> StreamPlans {
     plans
 }
 
-fn stream_patch(values: Vec<(&'static Setting, Value)>) -> StreamPatch {
+/// `table_path`: the one of the whole load, which an entry's `default_target_schema` must not replace.
+fn stream_patch(mut values: Vec<(&'static Setting, Value)>, table_path: Option<Value>) -> StreamPatch {
+    let has = |values: &[(&Setting, Value)], name| values.iter().any(|(setting, _)| setting.name == name);
+    if let (Some(path), Some(setting)) = (table_path, setting("table_path"))
+        && has(&values, "default_target_schema")
+        && !has(&values, "table_path")
+    {
+        values.push((setting, path));
+    }
     StreamPatch(Arc::new(move |plan| {
         for (setting, value) in &values {
             let applied = apply(setting, value, plan);
@@ -189,16 +204,13 @@ fn check_streams(plans: &StreamPlans, problems: &mut Problems) {
             problems.add(format!("{place}`deletion_vectors` and the table property `delta.enableDeletionVectors` differ"));
         }
     }
-    if all.iter().any(|(_, plan)| plan.hard_delete) {
-        problems.notice("`hard_delete` is on, but `load_method: append-only` appends rows with `_sdc_deleted_at` as they are");
-    }
 }
 
 /// Returns a plan for [`apply`] to fill from the table of settings.
 fn empty_plan() -> StreamPlan {
     StreamPlan {
         load_method: LoadMethod::Append,
-        table_path: TablePath { template: None, default_target_schema: None },
+        table_path: TablePath { template: STREAM_TEMPLATE.to_owned(), default_target_schema: None },
         schema: schema::Options::default(),
         batch: batch::Options::default(),
         data_file: data_file::Options::default(),
@@ -228,10 +240,15 @@ pub(super) fn apply(setting: &Setting, value: &Value, plan: &mut StreamPlan) -> 
     match setting.name {
         "load_method" => plan.load_method = LoadMethod::Append,
         "table_path" => {
-            check_template(text)?;
-            plan.table_path.template = value.as_str().map(str::to_owned);
+            let is_default = value.is_null();
+            plan.table_path.template = if is_default { STREAM_TEMPLATE.to_owned() } else { template(text)? };
         }
-        "default_target_schema" => plan.table_path.default_target_schema = value.as_str().map(str::to_owned),
+        "default_target_schema" => {
+            plan.table_path.default_target_schema = value.as_str().map(str::to_owned);
+            if !value.is_null() && plan.table_path.template == STREAM_TEMPLATE {
+                plan.table_path.template = SCHEMA_TEMPLATE.to_owned();
+            }
+        }
         "key_properties" => plan.key_properties = value.as_array().map(|names| texts(names)),
         "partition_by" => plan.partition_by = value.as_array().map(|names| texts(names)).unwrap_or_default(),
         "table_properties" => plan.table_properties = table_properties::parse(object)?,
@@ -355,27 +372,24 @@ fn column_types(given: &Map<String, Value>) -> Result<BTreeMap<String, String>, 
     Ok(types)
 }
 
-/// Checks a `table_path`; the empty text stands for none.
-fn check_template(template: &str) -> Result<(), String> {
-    if template.is_empty() {
-        return Ok(());
-    }
-    let wrong = |detail: &str| Err(format!("`table_path` is \"{template}\", {detail}"));
-    let mut rest = template;
+/// Returns a checked `table_path`, without slashes at its ends.
+fn template(text: &str) -> Result<String, String> {
+    let wrong = |detail: &str| Err(format!("`table_path` is \"{text}\", {detail}"));
+    let mut rest = text;
     while let Some(start) = rest.find(['{', '}']) {
-        let placeholder = ["{stream}", "{schema}", "{table}"].into_iter().find(|known| rest[start..].starts_with(known));
-        match placeholder {
+        match ["{stream}", "{schema}", "{table}"].into_iter().find(|known| rest[start..].starts_with(known)) {
             Some(known) => rest = &rest[start + known.len()..],
             None => return wrong("whose braces hold something else than `{stream}`, `{schema}` or `{table}`"),
         }
     }
-    if template.split('/').any(|part| part.is_empty() || part == "." || part == "..") {
+    let path = text.trim_matches('/');
+    if path.split('/').any(|part| part.is_empty() || part == "." || part == "..") {
         return wrong("which is not a path below the destination");
     }
-    if template.split('/').next().is_some_and(|first| first == "_delta_load" || first == "_rejects") {
+    if path.split('/').next().is_some_and(|first| first == "_delta_load" || first == "_rejects") {
         return wrong("a folder that delta-load keeps for itself");
     }
-    Ok(())
+    Ok(path.to_owned())
 }
 
 fn texts(names: &[Value]) -> Vec<String> {

@@ -130,8 +130,8 @@ pub struct Cuts {
 /// Where a table lies below the root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TablePath {
-    /// Made of `{stream}`, `{schema}`, `{table}` and text; `None`: `{schema}/{table}` with a default schema, else `{stream}`.
-    pub template: Option<String>,
+    /// Made of `{stream}`, `{schema}`, `{table}` and text.
+    pub template: String,
     /// What `{schema}` is, whatever the stream's name says.
     pub default_target_schema: Option<String>,
 }
