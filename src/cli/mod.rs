@@ -11,10 +11,10 @@ use std::process::ExitCode;
 use clap::error::ErrorKind as ClapErrorKind;
 use clap::{CommandFactory, Parser};
 
-use crate::config::{self, Environment};
+use crate::Error;
+use crate::config;
 use crate::report::{self, LogSettings};
 use crate::seam;
-use crate::{Error, Result};
 use target::TargetArguments;
 
 /// Loads a stream of Singer messages into Delta Lake tables.
@@ -35,6 +35,8 @@ fn run(arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Ok(arguments) => arguments.target,
         Err(error) => return clap_answer(&error),
     };
+    let seam = seam::real();
+    report::init(&LogSettings::from_environment(&|name| std::env::var(name).ok()), seam.clone());
     if let Some(format) = arguments.about_format() {
         return print(&config::about(format));
     }
@@ -44,20 +46,13 @@ fn run(arguments: Vec<std::ffi::OsString>) -> ExitCode {
         let _ = writeln!(std::io::stderr(), "{help}");
         return ExitCode::from(2);
     }
-    match Environment::of_process().and_then(|environment| load(&arguments, &environment)) {
+    match target::load(&arguments, &seam) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             report::show_error(&error);
             ExitCode::from(error.exit_code())
         }
     }
-}
-
-fn load(arguments: &TargetArguments, environment: &Environment) -> Result<()> {
-    let seam = seam::real();
-    let settings = LogSettings::from_environment(&|name| environment.variables.get(name).cloned());
-    report::init(&settings, seam.clone());
-    target::load(arguments, environment, &seam)
 }
 
 /// Shows what clap answers: help and version on stdout with 0, a wrong use on stderr with 2.

@@ -52,8 +52,8 @@ impl TargetArguments {
 }
 
 /// Loads the messages.
-pub(super) fn load(arguments: &TargetArguments, environment: &Environment, seam: &Seam) -> Result<()> {
-    let plan = config::plan(&arguments.configs, environment)?;
+pub(super) fn load(arguments: &TargetArguments, seam: &Seam) -> Result<()> {
+    let plan = config::plan(&arguments.configs, &Environment::of_process()?)?;
     let input: Box<dyn Read + Send> = match &arguments.input {
         None => Box::new(std::io::stdin()),
         Some(path) => Box::new(

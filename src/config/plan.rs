@@ -358,6 +358,9 @@ fn column_types(given: &Map<String, Value>) -> Result<BTreeMap<String, String>, 
                 Value::Null => {}
                 Value::Object(inner) => collect(&name, inner, types)?,
                 Value::String(text) => {
+                    if let Err(problem) = schema::check_column_type(text) {
+                        return Err(format!("the type \"{text}\" of `columns.{name}` {problem}"));
+                    }
                     types.insert(name, text.clone());
                 }
                 value => {

@@ -210,6 +210,7 @@ fn a_wrong_value_is_named_with_what_is_wanted() {
     assert_error(json!({"nested": "flat"}), "`nested` is \"flat\", which is not one of `struct`, `json`");
     assert_error(json!({"columns": []}), "`columns` is [], which is not a JSON object");
     assert_error(json!({"columns": {"a": 1}}), "`columns.a` is 1, which is not a type");
+    assert_error(json!({"columns": {"a": "decimal(99,2)"}}), "the type \"decimal(99,2)\" of `columns.a` has");
     assert_error(json!({"destination": ""}), "`destination` is empty");
     assert_error(json!({"destination": true}), "`destination` is true, which is not text");
     assert_error(json!({"table_properties": {"delta.x": [1]}}), "`table_properties.delta.x` is [1]");

@@ -10,7 +10,7 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 
@@ -86,6 +86,17 @@ impl LogSettings {
 
 /// Opens the log of the process. A second call changes nothing.
 pub fn init(settings: &LogSettings, seam: Seam) {
+    if tracing::subscriber::set_global_default(subscriber(settings, seam, std::io::stderr)).is_ok() {
+        for warning in &settings.warnings {
+            tracing::warn!("{warning}");
+        }
+    }
+}
+
+pub(super) fn subscriber<W>(settings: &LogSettings, seam: Seam, writer: W) -> impl Subscriber + Send + Sync
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
     // Libraries speak of their own insides at INFO: one level less for them.
     let libraries = match settings.level {
         LevelFilter::TRACE => LevelFilter::DEBUG,
@@ -95,16 +106,12 @@ pub fn init(settings: &LogSettings, seam: Seam) {
     };
     let filter = Targets::new().with_target("delta_load", settings.level).with_default(libraries);
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
+        .with_writer(writer)
         .with_ansi(settings.is_coloured)
         .log_internal_errors(false)
         .event_format(Lines { format: settings.format, seam })
         .with_filter(filter);
-    if tracing::subscriber::set_global_default(tracing_subscriber::registry().with(lines)).is_ok() {
-        for warning in &settings.warnings {
-            tracing::warn!("{warning}");
-        }
-    }
+    tracing_subscriber::registry().with(lines)
 }
 
 /// Shows the error that ends the process: its own lines where the log is plain, one JSON line where it is structured.

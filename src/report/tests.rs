@@ -1,9 +1,10 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tracing::Level;
+use tracing::level_filters::LevelFilter;
 
 use super::log::tests::line;
 use super::*;
@@ -34,6 +35,97 @@ impl World for Stopped {
 
 fn committed(rows: u64, version: u64) -> Committed {
     Committed { table: "/lake/orders".to_owned(), version: Some(version), rows, files: 1, bytes: 2_500_000, attempts: 1 }
+}
+
+/// What was logged.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns the lines that `work` logs.
+fn lines(format: LogFormat, work: impl FnOnce(&Stopped, &Reporter)) -> Vec<String> {
+    let clock = Arc::new(Stopped::default());
+    let reporter = Reporter::new(clock.clone());
+    let settings = LogSettings { level: LevelFilter::INFO, format, is_coloured: false, warnings: Vec::new() };
+    let written = Written::default();
+    let writer = written.clone();
+    let subscriber = super::log::subscriber(&settings, clock.clone(), move || writer.clone());
+    tracing::subscriber::with_default(subscriber, || work(&clock, &reporter));
+    let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn counters_are_shown_every_minute_and_at_the_end_and_start_again() {
+    let lines = lines(LogFormat::Structured, |clock, reporter| {
+        reporter.rows("orders", 5, 100);
+        clock.0.store(59_000, Ordering::SeqCst);
+        reporter.rows("orders", 2, 100);
+        reporter.rows("users", 0, 0);
+        clock.0.store(60_000, Ordering::SeqCst);
+        reporter.tick();
+        clock.0.store(61_000, Ordering::SeqCst);
+        reporter.rows("orders", 4, 100);
+        reporter.batch_time("orders", Duration::from_millis(250), true);
+        reporter.finish();
+    });
+    let metrics: Vec<_> = lines
+        .iter()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["metric_info"].clone())
+        .map(|metric| (metric["metric"].clone(), metric["tags"]["stream"].clone(), metric["value"].clone()))
+        .collect();
+    assert_eq!(
+        metrics,
+        [
+            (json!("record_count"), json!("orders"), json!(7)),
+            (json!("batch_processing_time"), json!("orders"), json!(0.25)),
+            (json!("record_count"), json!("orders"), json!(4)),
+            (json!("record_count"), json!("users"), json!(0)),
+        ]
+    );
+}
+
+#[test]
+fn what_happens_is_told_once_in_plain_lines() {
+    let lines = lines(LogFormat::Plain, |_, reporter| {
+        reporter.notice(Some("orders"), "earlier versions stay");
+        reporter.notice(Some("orders"), "earlier versions stay");
+        reporter.committed("orders", &Committed { attempts: 3, ..committed(1_000, 17) });
+        reporter.skipped_line(InputLine(9), "no message");
+        tracing::info!(target: "other_library", "insides");
+        reporter.show(&reporter.finish());
+    });
+    let shown: Vec<_> = lines.iter().take(3).map(|line| &line[9..]).collect();
+    assert_eq!(
+        shown,
+        [
+            "INFO  stream `orders`: earlier versions stay",
+            "INFO  stream `orders`: committed version 17: 1,000 rows in 1 file, 3 tries (/lake/orders)",
+            "WARN  skipped input line 9: no message",
+        ]
+    );
+    assert!(lines[4].starts_with("stream "), "{}", lines[4]);
+    assert_eq!(lines.len(), 8);
+}
+
+#[test]
+fn an_error_is_shown_in_its_own_form() {
+    let error = || crate::Error::input("is bad").in_field("a").in_stream("orders").hint("correct the tap");
+    let plain = lines(LogFormat::Plain, |_, _| show_error(&error()));
+    assert_eq!(plain, ["error: field `a` of stream `orders` is bad", "  hint:  correct the tap"]);
+    let structured = lines(LogFormat::Structured, |_, _| show_error(&error()));
+    let value: Value = serde_json::from_str(&structured[0]).unwrap();
+    assert_eq!((&value["level"], &value["stream_name"]), (&json!("error"), &json!("orders")));
+    assert_eq!(value["message"], json!("error: field `a` of stream `orders` is bad\n  hint:  correct the tap"));
 }
 
 #[test]
