@@ -14,6 +14,7 @@ use std::time::UNIX_EPOCH;
 use async_trait::async_trait;
 use bytes::Bytes;
 use object_store::local::LocalFileSystem;
+use object_store::prefix::PrefixStore;
 use url::Url;
 
 use super::io_error::{as_write_failure, io_error, is_no_hard_links, no_hard_links};
@@ -40,7 +41,8 @@ impl Local {
     /// **Errors:** `Config` when it, or a part of its path, is a file.
     pub fn open(url: &Url, options: &Options) -> Result<Self> {
         let no_path = || Error::config(format!("`{url}` is not the URL of a directory"));
-        let root = url.to_file_path().map_err(|()| no_path())?;
+        // Without the slash at its end, which makes the system refuse to look at a file.
+        let root: PathBuf = url.to_file_path().map_err(|()| no_path())?.components().collect();
         let existing = root.ancestors().find(|ancestor| fs::symlink_metadata(ancestor).is_ok());
         if let Some(existing) = existing
             && !existing.is_dir()
@@ -134,9 +136,18 @@ impl Store for Local {
 
     fn kernel_access(&self, table: &str) -> Result<(Arc<dyn object_store::ObjectStore>, Url)> {
         let directory = if table.is_empty() { self.disk.root.clone() } else { self.disk.file_path(table)? };
-        let url = Url::from_directory_path(&directory)
-            .map_err(|()| Error::internal(format!("`{}` cannot be written as a URL", directory.display())))?;
-        Ok((Arc::new(LocalFileSystem::new()), url))
+        let as_url = |path: &Path| {
+            Url::from_directory_path(path)
+                .map_err(|()| Error::internal(format!("`{}` cannot be written as a URL", path.display())))
+        };
+        let shown = directory.to_string_lossy();
+        if !shown.contains('%') {
+            return Ok((Arc::new(LocalFileSystem::new()), as_url(&directory)?));
+        }
+        // The engine makes URLs of what it lists without encoding a `%`: the table is made the root, so that it meets none.
+        let prefix = object_store::path::Path::parse(&*shown)
+            .map_err(|error| Error::config(format!("the kernel cannot read a table at `{shown}`")).source(error))?;
+        Ok((Arc::new(PrefixStore::new(LocalFileSystem::new(), prefix)), as_url(Path::new("/"))?))
     }
 }
 

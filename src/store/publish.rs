@@ -232,7 +232,7 @@ impl Predecessor {
         &mut self,
         store: &dyn Store,
         log: &Numbered,
-        publication: &dyn Publication,
+        publication: &mut dyn Publication,
         deadline: &Deadline<'_>,
     ) -> Result<bool> {
         let now = deadline.now();

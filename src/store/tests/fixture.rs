@@ -1,0 +1,162 @@
+//! Stores to test, and writers that compete.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use url::Url;
+
+use crate::seam::Seam;
+use crate::store::faulty::{Call, Fault, Faulty, Method};
+use crate::store::simulated::{self, Simulated};
+use crate::store::{
+    Entry, Local, Memory, Numbered, Options, Publication, Published, PutAnswer, Step, Store, normalise_destination, publish,
+    put_if_absent,
+};
+use crate::{Error, Result};
+
+pub(super) const TIMEOUT: Duration = Duration::from_secs(900);
+
+/// A store in a world without waiting.
+pub(super) struct Fixture {
+    pub(super) world: Arc<Simulated>,
+    pub(super) store: Arc<dyn Store>,
+    /// Kept for the life of a test on local disk.
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl Fixture {
+    pub(super) fn memory() -> Self {
+        Self { world: Simulated::new(1), store: Arc::new(Memory::new(Url::parse("memory:///").unwrap())), _folder: None }
+    }
+
+    /// A folder whose name holds what is special in URLs.
+    pub(super) fn local() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let url = normalise_destination(folder.path().join("a lake/50% é=#?+").to_str().unwrap()).unwrap();
+        let store = Local::open(&url, &Options::default()).unwrap();
+        Self { world: Simulated::new(1), store: Arc::new(store), _folder: Some(folder) }
+    }
+
+    /// The wrapper, without faults of its own.
+    pub(super) fn faulty() -> Self {
+        let inner = Self::memory();
+        let store = Faulty::new(inner.store, simulated::seam(&inner.world), |_| Fault::Pass);
+        Self { world: inner.world, store: Arc::new(store), _folder: None }
+    }
+
+    pub(super) fn seam(&self) -> Seam {
+        simulated::seam(&self.world)
+    }
+
+    pub(super) fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        self.world.run_one(work)
+    }
+
+    /// Returns the store with faults for its conditional puts.
+    pub(super) fn with_puts(&self, faults: &[Fault]) -> Faulty {
+        Faulty::scripted(Arc::clone(&self.store), self.seam(), faults.to_vec())
+    }
+
+    /// Returns the store with faults by a rule.
+    pub(super) fn with_rule(&self, rule: impl FnMut(Call<'_>) -> Fault + Send + 'static) -> Faulty {
+        Faulty::new(Arc::clone(&self.store), self.seam(), rule)
+    }
+
+    /// Puts with the usual deadline.
+    pub(super) fn put_if_absent(&self, store: &dyn Store, path: &str, bytes: &'static str) -> Result<PutAnswer> {
+        let seam = self.seam();
+        let deadline = seam.elapsed() + TIMEOUT;
+        self.run(put_if_absent(store, path, Bytes::from_static(bytes.as_bytes()), deadline, &seam))
+    }
+
+    pub(super) fn publish(&self, store: &dyn Store, first: u64, writer: &mut Writer) -> Result<Published> {
+        self.run(publish(store, &log(), first, writer, TIMEOUT, &self.seam()))
+    }
+
+    pub(super) fn get(&self, path: &str) -> Option<Bytes> {
+        self.run(self.store.get(path)).unwrap()
+    }
+
+    /// Puts other writers' objects with these numbers into the log.
+    pub(super) fn fill(&self, numbers: impl IntoIterator<Item = u64>) {
+        for number in numbers {
+            self.run(self.store.put(&log().path(number), Bytes::from(format!("other {number}")))).unwrap();
+        }
+    }
+
+    /// Returns the log's objects: number and text.
+    pub(super) fn log(&self) -> Vec<(u64, String)> {
+        let entries = self.run(self.store.list(&log().prefix, None)).unwrap();
+        let text = |entry: &Entry| String::from_utf8(self.get(&entry.path).unwrap().to_vec()).unwrap();
+        entries.iter().map(|entry| (log().number(&entry.path).unwrap(), text(entry))).collect()
+    }
+}
+
+pub(super) fn log() -> Numbered {
+    Numbered { prefix: "my table/_delta_log/".to_owned(), suffix: ".json".to_owned() }
+}
+
+/// A publication whose bytes are `name`, a space, and the number of the attempt.
+#[derive(Debug, Default)]
+pub(super) struct Writer {
+    pub(super) name: String,
+    pub(super) attempts: u32,
+    /// What it was told that others wrote.
+    pub(super) lost: Vec<(u64, String)>,
+    pub(super) replaced: Vec<u64>,
+    /// The answer to "the log was replaced"; without one that is an error.
+    pub(super) after_replaced: Option<u64>,
+    /// The size that object N−1 must have.
+    pub(super) expected_size: Option<u64>,
+}
+
+impl Writer {
+    pub(super) fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+}
+
+#[async_trait]
+impl Publication for Writer {
+    async fn bytes(&mut self, _number: u64) -> Result<Bytes> {
+        self.attempts += 1;
+        Ok(Bytes::from(format!("{} {}", self.name, self.attempts)))
+    }
+
+    async fn lost(&mut self, number: u64, winner: Bytes) -> Result<Step> {
+        let winner = String::from_utf8(winner.to_vec()).unwrap();
+        let is_ours = winner.rsplit_once(' ').is_some_and(|(name, _)| name == self.name);
+        self.lost.push((number, winner));
+        Ok(if is_ours { Step::AlreadyOurs } else { Step::GoOn })
+    }
+
+    async fn replaced(&mut self, number: u64) -> Result<u64> {
+        self.replaced.push(number);
+        self.after_replaced.ok_or_else(|| Error::table("the table was replaced"))
+    }
+
+    fn is_built_on(&self, _number: u64, predecessor: &Entry) -> bool {
+        self.expected_size.is_none_or(|size| size == predecessor.size)
+    }
+}
+
+/// What was asked of a store, in order.
+#[derive(Clone, Default)]
+pub(super) struct Calls(Arc<Mutex<Vec<(Method, String)>>>);
+
+impl Calls {
+    pub(super) fn note(&self, call: Call<'_>) {
+        self.0.lock().unwrap().push((call.method, call.path.to_owned()));
+    }
+
+    pub(super) fn methods(&self) -> Vec<Method> {
+        self.0.lock().unwrap().iter().map(|(method, _)| *method).collect()
+    }
+
+    pub(super) fn count(&self, method: Method) -> usize {
+        self.methods().into_iter().filter(|asked| *asked == method).count()
+    }
+}
