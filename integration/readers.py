@@ -483,18 +483,26 @@ def rows(engine, table):
     fields = delta_log.schema(table)["fields"]
     arrow = ENGINES[engine](table).arrow()
     columns = {f["name"]: [plain(v, f["type"]) for v in arrow.column(f["name"]).to_pylist()] for f in fields}
+    for f in fields:
+        if engine == "spark" and f["metadata"].get("__CHAR_VARCHAR_TYPE_STRING", "").startswith("char("):
+            # Spark fills a CHAR up with spaces while it reads
+            columns[f["name"]] = [v and v.rstrip(" ") for v in columns[f["name"]]]
     return in_order([dict(zip(columns, values)) for values in zip(*columns.values())])
 
 
-def fits(engine, table_rows, fields):
-    """Whether `engine` can hold these values at all; the reason where not."""
-    if engine == "chdb":
-        for f in fields:
-            if f["type"] in ("date", "timestamp", "timestamp_ntz"):
-                for row in table_rows:
-                    value = row[f["name"]]
-                    if value is not None and not "1900" <= value[:4] <= "2298":
-                        return f"ClickHouse has no {f['type']} {value}"
+def fits(engine, table, table_rows):
+    """None where `engine` can hold these rows of `table`, else the reason why not."""
+    if engine != "chdb":
+        return None
+    for f in delta_log.schema(table)["fields"]:
+        name, kind = f["name"], f["type"]
+        if kind in ("date", "timestamp", "timestamp_ntz"):
+            for row in table_rows:
+                if row[name] is not None and not "1900" <= row[name][:4] <= "2298":
+                    return f"ClickHouse has no {kind} {row[name]}"
+        if isinstance(kind, str) and kind.startswith("decimal") and decimal_digits(kind)[0] > 18 and name in delta_log.partition_columns(table):
+            # Spark's tables too: 1.50 becomes 150 * 2^64
+            return "ClickHouse 26.9 swaps the halves of a partition value of more than 18 digits"
     return None
 
 
@@ -550,7 +558,7 @@ def check_filters(table, engines=ALL):
     columns = columns_to_filter(table, reference)
     wrong, asked = [], 0
     for engine in engines:
-        if engine == "polars" and not polars_can_filter(table):
+        if engine == "polars" and not polars_can_filter(table) or fits(engine, table, []):
             continue
         pairs = [(column, test) for column in columns for test in column.expected
                  if (engine != "chdb" or chdb_can_filter(column)) and (engine != "spark" or test in FILTERS_OF_SPARK)]
@@ -600,7 +608,7 @@ def compare(table, expected_rows=None, engines=ALL, filters=True):
     check_types(table, engines)
     reference = in_order(expected_rows) if expected_rows is not None else rows(engines[0], table)
     for engine in engines:
-        if fits(engine, reference, fields):
+        if fits(engine, table, reference):
             continue
         want = [{f["name"]: as_seen(engine, row[f["name"]], f["type"]) for f in fields} for row in reference]
         got = [{f["name"]: as_seen(engine, row[f["name"]], f["type"]) for f in fields} for row in rows(engine, table)]

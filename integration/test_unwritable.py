@@ -1,4 +1,5 @@
 """Destinations that cannot be written and a closed stdout: a clear error at once, exit 1, nothing damaged."""
+import contextlib
 import os
 import shutil
 import subprocess
@@ -114,13 +115,9 @@ def test_full_disk(small_disk):
 
 
 def test_full_disk_from_the_start(small_disk):
-    with open(os.path.join(small_disk, "filler"), "wb") as f:
-        try:
-            while True:
-                f.write(bytes(4096))
-                f.flush()
-        except OSError:
-            pass
+    with open(os.path.join(small_disk, "filler"), "wb", buffering=0) as f, contextlib.suppress(OSError):
+        while True:
+            f.write(bytes(4096))
     target.load({"destination": os.path.join(small_disk, "lake")}, stream(10, 5)).refused("space", codes=(1,))
 
 
@@ -147,5 +144,5 @@ def test_closed_stdout(lake):
 
 def test_nothing_more_is_committed_once_stdout_is_closed(lake):
     """Commits come with every STATE here: after the one whose STATE could not leave there is no other."""
-    closed_stdout(lake, stream(1000, 100), batch_size_rows=100, state_interval_seconds=0).refused("stdout", codes=(1,))
+    closed_stdout(lake, stream(1000, 100), batch_size_rows=100, state_interval_seconds=0.001).refused("stdout", codes=(1,))
     assert len(delta_log.live_adds(os.path.join(lake, "t"))) <= 2
