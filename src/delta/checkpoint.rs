@@ -50,11 +50,10 @@ async fn write_all(place: &Place, version: Version, warnings: &mut Vec<String>) 
     if let Err(error) = write_hint(place, version, held.take_held()).await {
         warnings.push(warning(place, version, "_last_checkpoint", &error));
     }
-    point("crc:before")?;
     if let Err(error) = write_checksum(place, version, &held, snapshot).await {
         warnings.push(warning(place, version, ".crc", &error));
     }
-    point("crc:after")
+    Ok(())
 }
 
 fn point(name: &str) -> Result<()> {
@@ -106,13 +105,14 @@ async fn write_hint(place: &Place, version: Version, held: Vec<Held>) -> Result<
 /// Writes the checksum that the kernel counts from the checkpoint of the same version, which is exact whatever the commits were:
 /// counted from commits, a path that is added again would count twice.
 async fn write_checksum(place: &Place, version: Version, held: &Arc<HeldStore>, snapshot: Arc<Snapshot>) -> Result<()> {
+    point("crc:before")?;
     let store = held.clone();
     let counted = open::blocking(move || snapshot.write_checksum(&*open::engine(store)).map(drop)).await?;
     counted.map_err(|error| kernel_error("the checksum was refused", &error))?;
     let name = format!("{version:020}.crc");
     let Some(checksum) = held.take_held().into_iter().find(|held| held.name == name) else { return Ok(()) };
     match place.store.put_once(&log_name::checksum(&place.path, version), checksum.bytes).await {
-        crate::store::PutTry::Created | crate::store::PutTry::Exists => Ok(()),
+        crate::store::PutTry::Created | crate::store::PutTry::Exists => point("crc:after"),
         crate::store::PutTry::Refused(error) | crate::store::PutTry::Unclear(error) => Err(error),
     }
 }

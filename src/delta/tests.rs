@@ -1,6 +1,7 @@
 //! Tables end to end on the memory store and on local disk, read back by the kernel.
 
 mod concurrent;
+mod crash;
 mod golden;
 mod opening;
 mod replay;

@@ -240,3 +240,27 @@ async fn nothing_after_the_commit_fails() {
     assert!(warnings.iter().any(|warning| warning.starts_with("checkpoint of version 10")), "{warnings:?}");
     assert!(!warnings[0].contains('\n'));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_checkpoint_is_written_in_parts() {
+    let directory = tempfile::tempdir().expect("is made");
+    let store = local(directory.path());
+    let mut table = open(&store, "t").await;
+    let mut first = append("f", &a_long());
+    first.new_table.properties.insert("delta.checkpointInterval".to_owned(), "2".to_owned());
+    commit(&mut table, first).await;
+    // All different, or a dictionary would make them small.
+    let files = (0..20_000).map(|number| {
+        let statistics = json!({"numRecords": 1, "note": format!("{number:0>600}")}).to_string();
+        AddFile { statistics, ..file(&format!("g{number}"), &a_long()) }
+    });
+    commit(&mut table, Append { files: files.collect(), ..Append::default() }).await;
+    commit(&mut table, append("h", &a_long())).await;
+    assert_eq!(table.after_commit().await, Vec::<String>::new());
+    let checkpoint = log_name::checksum("t", 2).replace(".crc", ".checkpoint.parquet");
+    let size = store.head(&checkpoint).await.expect("is read").expect("is there").size;
+    // The client sends what is above 10 MiB in parts.
+    assert!(size > 11 << 20, "{size} bytes");
+    assert_eq!(kernel_files(&store, "t").await.len(), 20_002);
+    assert_eq!(read_json(&store, &log_name::checksum("t", 2)).await["numFiles"], 20_002);
+}
