@@ -14,7 +14,6 @@ mod direct;
 mod exact;
 mod fields;
 mod json;
-#[cfg(test)]
 mod moment;
 mod number;
 mod strict;
