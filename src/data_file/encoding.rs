@@ -278,7 +278,7 @@ fn decimal_bytes(precision: u8) -> usize {
 }
 
 fn mix(value: u64) -> u64 {
-    let product = u128::from(value ^ 0x9E37_79B9_7F4A_7C15) * 0xD6E8_FEB8_6659_FD93_A076_1D64_78BD_642F_u128;
+    let product = u128::from(value ^ 0x9E37_79B9_7F4A_7C15) * 0xD6E8_FEB8_6659_FD93;
     (product >> 64) as u64 ^ product as u64
 }
 

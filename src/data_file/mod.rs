@@ -13,6 +13,8 @@ mod encoding;
 mod parquet;
 mod partition;
 mod statistics;
+#[cfg(test)]
+mod tests;
 
 pub use copy::copy_rows;
 pub use parquet::{FileBuilder, Written};

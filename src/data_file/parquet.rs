@@ -162,9 +162,8 @@ impl<W: Write + Send> FileBuilder<W> {
             self.begin()?;
         }
         let Stage::Encoding(encoder) = self.stage else { return Err(broken()) };
-        let counted = encoder.close().map_err(write_error)?;
-        let written = Written { rows: self.rows, bytes: counted.bytes, statistics: self.statistics.to_json() };
-        Ok((counted.sink, written))
+        let (sink, bytes) = encoder.close()?;
+        Ok((sink, Written { rows: self.rows, bytes, statistics: self.statistics.to_json() }))
     }
 
     /// Chooses the encodings from the rows held, and writes them.
@@ -224,7 +223,7 @@ impl<W: Write + Send> Encoder<W> {
         choices.resize(descriptor.num_columns(), Choice::Plain);
         let is_large = vec![false; descriptor.num_columns()];
         let file_properties = WriterProperties::builder().set_created_by(created_by()).build();
-        let sink = Counted { sink, bytes: 0 };
+        let sink = Counted { sink: Some(sink), bytes: 0 };
         let file = SerializedFileWriter::new(sink, descriptor.root_schema_ptr(), Arc::new(file_properties))?;
         let factory = factory(&schema, &descriptor, codec, &choices, &is_large)?;
         Ok(Self { file, schema, descriptor, codec, choices, is_large, factory, columns: Vec::new(), group_rows: 0 })
@@ -301,9 +300,12 @@ impl<W: Write + Send> Encoder<W> {
         open + self.file.flushed_row_groups().len() * self.descriptor.num_columns() * FOOTER_BYTES
     }
 
-    fn close(mut self) -> Result<Counted<W>, ParquetError> {
-        self.end_row_group()?;
-        self.file.into_inner()
+    /// Returns the sink and the bytes that it took. The library's own `into_inner` hides what the sink says about the last bytes.
+    fn close(mut self) -> Result<(W, u64)> {
+        self.end_row_group().map_err(write_error)?;
+        self.file.finish().map_err(write_error)?;
+        let counted = self.file.inner_mut();
+        counted.sink.take().map(|sink| (sink, counted.bytes)).ok_or_else(broken)
     }
 }
 
@@ -392,21 +394,22 @@ fn check_field(field: &Field) -> Result<()> {
     check_type(field.data_type()).map_err(|error| error.in_field(field.name()))
 }
 
-/// A sink and the bytes that it took.
+/// A sink and the bytes that it took; the sink leaves when the file is closed.
 #[derive(Debug)]
 struct Counted<W> {
-    sink: W,
+    sink: Option<W>,
     bytes: u64,
 }
 
 impl<W: Write> Write for Counted<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = self.sink.write(bytes)?;
+        let sink = self.sink.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        let taken = sink.write(bytes)?;
         self.bytes += taken as u64;
         Ok(taken)
     }
     fn flush(&mut self) -> io::Result<()> {
-        self.sink.flush()
+        self.sink.as_mut().map_or(Ok(()), W::flush)
     }
 }
 
@@ -437,12 +440,10 @@ fn from_parquet(error: ParquetError, refused: &str, wrong: &str) -> Error {
 /// Passes an error of ours through that travelled inside an `io::Error`, and sorts the others by what has to be done.
 fn from_io(error: io::Error, refused: &str) -> Error {
     let kind = error.kind();
-    if error.get_ref().is_some_and(|inner| inner.is::<Error>())
-        && let Some(Ok(ours)) = error.into_inner().map(|inner| inner.downcast::<Error>())
-    {
-        return *ours;
-    }
-    let error = io::Error::from(kind);
+    let error = match error.downcast::<Error>() {
+        Ok(ours) => return ours,
+        Err(error) => error,
+    };
     match kind {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             Error::denied(refused).source(error).hint("free some space and run the load again")

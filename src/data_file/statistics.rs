@@ -8,7 +8,7 @@ mod bounds;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Fields, Schema};
 use arrow::record_batch::RecordBatch;
 
 use self::bounds::Bounds;
@@ -45,8 +45,7 @@ impl Collector {
             (None, Some(leaves)) => Selection::First(leaves),
             (None, None) => Selection::First(usize::MAX),
         };
-        let fields = schema.fields().iter().map(|field| field.as_ref());
-        Self { rows: 0, columns: nodes(fields, &mut Vec::new(), &mut selection) }
+        Self { rows: 0, columns: nodes_of(schema.fields(), &mut Vec::new(), &mut selection) }
     }
 
     /// Counts the rows of a batch of the schema.
@@ -152,13 +151,13 @@ impl Selection {
     }
 }
 
-fn nodes<'a>(fields: impl Iterator<Item = &'a Field>, path: &mut Vec<String>, selection: &mut Selection) -> Vec<Node> {
+fn nodes_of(fields: &Fields, path: &mut Vec<String>, selection: &mut Selection) -> Vec<Node> {
     let mut nodes = Vec::new();
-    for (index, field) in fields.enumerate() {
+    for (index, field) in fields.iter().enumerate() {
         path.push(field.name().to_lowercase());
         let kind = match field.data_type() {
             DataType::Struct(children) => {
-                let children = self::nodes(children.iter().map(|child| child.as_ref()), path, selection);
+                let children = nodes_of(children, path, selection);
                 (!children.is_empty()).then_some(Kind::Struct(children))
             }
             data_type => selection.takes(path).then(|| Kind::Leaf { nulls: 0, bounds: Bounds::new(data_type) }),
