@@ -1,14 +1,13 @@
 //! `delta-load --config FILE… < messages`: the Singer target.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
 use crate::config::{self, AboutFormat, Environment};
-use crate::load::Plan;
-use crate::report::{Reporter, Summary};
+use crate::load;
+use crate::report::Reporter;
 use crate::seam::Seam;
 use crate::{Error, Result};
 
@@ -65,17 +64,8 @@ pub(super) fn load(arguments: &TargetArguments, seam: &Seam) -> Result<()> {
     for notice in &plan.notices {
         reporter.notice(None, notice);
     }
-    let (summary, result) = run(plan, input, Box::new(std::io::stdout()), &reporter, seam);
+    let result = load::run(plan, input, Box::new(std::io::stdout()), &reporter, seam);
+    let summary = reporter.finish();
     reporter.show(&summary);
     result
-}
-
-fn run(
-    _plan: Plan,
-    _input: Box<dyn Read + Send>,
-    _output: Box<dyn Write + Send>,
-    report: &Arc<Reporter>,
-    _seam: &Seam,
-) -> (Summary, Result<()>) {
-    (report.finish(), Err(Error::internal("the pipeline is not joined")))
 }

@@ -309,7 +309,8 @@ pub(super) fn apply(setting: &Setting, value: &Value, plan: &mut StreamPlan) -> 
         "batch_size_rows" => plan.batch_size_rows = value.as_u64(),
         "target_file_bytes" => plan.data_file.target_file_bytes = value.as_u64().unwrap_or(plan.data_file.target_file_bytes),
         "compression" => {
-            plan.data_file.compression = compression(text)?;
+            plan.data_file.compression =
+                data_file::Compression::parse(text).map_err(|detail| format!("`compression` is \"{text}\", {detail}"))?;
             plan.is_compression_set = true;
         }
         "clean_up_batch_files" => plan.clean_up_batch_files = is_on,
@@ -320,33 +321,6 @@ pub(super) fn apply(setting: &Setting, value: &Value, plan: &mut StreamPlan) -> 
         }
     }
     Ok(())
-}
-
-/// Returns the codec that `text` names, with its level: `zstd`, `zstd(3)`, `zstd:3`.
-fn compression(text: &str) -> Result<data_file::Compression, String> {
-    use data_file::Compression::{Gzip, Lz4, None as Uncompressed, Snappy, Zstd};
-    let wrong = |detail: &str| Err(format!("`compression` is \"{text}\", {detail}"));
-    let plain = text.trim().to_ascii_lowercase();
-    let (codec, level) = match plain.split_once(['(', ':']) {
-        Some((codec, level)) => match level.trim_end_matches(')').trim().parse::<u32>() {
-            Ok(level) => (codec.trim(), Some(level)),
-            Err(_) => return wrong("whose level is not a whole number"),
-        },
-        None => (plain.as_str(), None),
-    };
-    match (codec, level) {
-        ("zstd", None) => Ok(data_file::Options::default().compression),
-        ("zstd", Some(level @ 1..=22)) => Ok(Zstd(i32::try_from(level).unwrap_or(1))),
-        ("zstd", Some(_)) => wrong("whose level is not from 1 to 22"),
-        ("gzip", None) => Ok(Gzip(6)),
-        ("gzip", Some(level @ 0..=9)) => Ok(Gzip(level)),
-        ("gzip", Some(_)) => wrong("whose level is not from 0 to 9"),
-        ("snappy", None) => Ok(Snappy),
-        ("lz4" | "lz4_raw", None) => Ok(Lz4),
-        ("none" | "uncompressed", None) => Ok(Uncompressed),
-        ("snappy" | "lz4" | "lz4_raw" | "none" | "uncompressed", Some(_)) => wrong("a codec without levels"),
-        _ => wrong("which is not one of `zstd`, `snappy`, `lz4`, `gzip`, `none`"),
-    }
 }
 
 /// Returns the types by source name; names that an orchestrator nested at their dots are joined again.

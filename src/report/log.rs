@@ -101,8 +101,7 @@ where
     let libraries = match settings.level {
         LevelFilter::TRACE => LevelFilter::DEBUG,
         LevelFilter::DEBUG => LevelFilter::INFO,
-        LevelFilter::INFO => LevelFilter::WARN,
-        level => level,
+        _ => LevelFilter::OFF,
     };
     let filter = Targets::new().with_target("delta_load", settings.level).with_default(libraries);
     let lines = tracing_subscriber::fmt::layer()

@@ -8,7 +8,6 @@ pub struct LineSplitter {
     carry: Vec<u8>,
     next_line: u64,
     limit_bytes: usize,
-    is_first: bool,
 }
 
 /// The carry buffer is given back to the system above this size, so that one long line does not hold memory for ever.
@@ -17,7 +16,7 @@ const KEPT_CARRY_BYTES: usize = 4 << 20;
 impl LineSplitter {
     /// Returns a splitter that refuses lines over `limit_bytes`.
     pub fn new(limit_bytes: usize) -> Self {
-        Self { carry: Vec::new(), next_line: 1, limit_bytes, is_first: true }
+        Self { carry: Vec::new(), next_line: 1, limit_bytes }
     }
 
     /// Returns the bytes held for an unfinished line.
@@ -36,11 +35,6 @@ impl LineSplitter {
         mut each: impl FnMut(InputLine, &[u8], bool) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut chunk = chunk;
-        if self.is_first && !chunk.is_empty() {
-            // Chunks are large; a byte order mark is never cut in two by the reader, which fills its buffer before it sends it.
-            self.is_first = false;
-            chunk = chunk.strip_prefix(b"\xef\xbb\xbf").unwrap_or(chunk);
-        }
         if !self.carry.is_empty() {
             let Some(end) = memchr::memchr(b'\n', chunk) else {
                 return self.keep(chunk, &too_long);
@@ -50,7 +44,7 @@ impl LineSplitter {
             let line = InputLine(self.next_line);
             self.next_line += 1;
             let carry = std::mem::take(&mut self.carry);
-            let text = trim_end(&carry);
+            let text = content(line, &carry);
             if !text.is_empty() {
                 let is_utf8 = simdutf8::basic::from_utf8(text).is_ok();
                 each(line, text, is_utf8)?;
@@ -69,7 +63,7 @@ impl LineSplitter {
         for end in memchr::memchr_iter(b'\n', whole) {
             let line = InputLine(self.next_line);
             self.next_line += 1;
-            let text = trim_end(&whole[start..end]);
+            let text = content(line, &whole[start..end]);
             start = end + 1;
             if text.len() > self.limit_bytes {
                 return Err(too_long(line, text.len()));
@@ -85,7 +79,7 @@ impl LineSplitter {
     /// Ends the input: calls `each` for a last line that no line end closed.
     pub fn finish<E>(mut self, mut each: impl FnMut(InputLine, &[u8], bool) -> Result<(), E>) -> Result<(), E> {
         let carry = std::mem::take(&mut self.carry);
-        let text = trim_end(&carry);
+        let text = content(InputLine(self.next_line), &carry);
         if text.is_empty() {
             return Ok(());
         }
@@ -101,8 +95,10 @@ impl LineSplitter {
     }
 }
 
-fn trim_end(line: &[u8]) -> &[u8] {
-    line.trim_ascii_end()
+/// The line without a byte order mark (first line only), trailing blanks and CR.
+fn content(line: InputLine, bytes: &[u8]) -> &[u8] {
+    let bytes = if line.0 == 1 { bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes) } else { bytes };
+    bytes.trim_ascii_end()
 }
 
 #[cfg(test)]
@@ -132,7 +128,7 @@ mod tests {
 
     #[test]
     fn blank_lines_line_ends_and_a_byte_order_mark_are_no_content() {
-        let found = lines(&[b"\xef\xbb\xbfa \r\n\n  \r\nb\t\n\nc"], 100).expect("short lines");
+        let found = lines(&[b"\xef\xbb", b"\xbfa \r\n\n  \r\nb\t\n\nc"], 100).expect("short lines");
         assert_eq!(found, [(1, b"a".to_vec()), (4, b"b".to_vec()), (6, b"c".to_vec())]);
     }
 

@@ -1,0 +1,712 @@
+//! Lines → streams: one [`Stream`] per Singer stream, arrival order kept within a stream, and the decision when to cut.
+//!
+//! The router owns all that depends on the order of the input. It never waits for the store, except when two cuts are on their way already
+//! or a table is looked up for the first time.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::ack::State;
+use super::committer::{Cut, StreamTable, ToCommitter};
+use super::encoder::{StateCount, ToEncoder, Write};
+use super::gauge::Gauge;
+use super::plan::{DeletionVectors, OnBadLine, Plan};
+use super::stream::{Start, Stream};
+use super::table_path::table_path;
+use crate::batch::{Fault, OnBadValue, RowMeta};
+use crate::delta::{NewTable, Table};
+use crate::error::{Error, InputLine, Result};
+use crate::report::{Coercion, Reporter};
+use crate::schema::{Growth, MetadataColumn, Missing, StreamSchema, TableFacts};
+use crate::seam::Seam;
+use crate::singer::{self, BatchMessage, Message, MessageFault, SchemaMessage, StateMessage};
+use crate::source;
+use crate::store::Store;
+
+/// What the router works with.
+pub(super) struct Stages {
+    pub store: Arc<dyn Store>,
+    pub gauge: Arc<Gauge>,
+    pub report: Arc<Reporter>,
+    pub seam: Seam,
+    pub runtime: tokio::runtime::Handle,
+    pub encoders: Vec<SyncSender<ToEncoder>>,
+    pub committer: UnboundedSender<ToCommitter>,
+    pub cuts_allowed: Arc<tokio::sync::Semaphore>,
+    pub run_id: String,
+}
+
+pub(super) struct Router {
+    plan: Plan,
+    stages: Stages,
+    streams: Vec<Stream>,
+    by_name: HashMap<String, usize>,
+    by_table: HashMap<String, String>,
+    /// The stream of the last record: mostly that of the next.
+    last_stream: usize,
+    states: StateCount,
+    /// The newest STATE; taken when a cut covers it.
+    newest_state: Option<State>,
+    /// The line of the newest STATE.
+    newest_state_line: u64,
+    /// When the first change came that no cut covers.
+    dirty_since: Option<Duration>,
+    /// Whether such a change came before the newest STATE.
+    is_dirty_before_state: bool,
+    /// When the first change came after the newest STATE.
+    dirty_after_state_since: Option<Duration>,
+    /// The last line that a cut covers.
+    cut_line: u64,
+    line: InputLine,
+    received_at_us: i64,
+    sync_started_at_ms: i64,
+    /// BATCH files that were read since the last cut, to be deleted after it.
+    batch_files: Vec<(StateCount, PathBuf)>,
+    is_last_line_open: bool,
+    is_probed: bool,
+    /// Input since the memory of all streams was last added up.
+    unweighed_bytes: usize,
+}
+
+/// A batch goes to its encoder at so many bytes of input: enough for the encoder's fixed costs to vanish, and the queue stays small.
+const BATCH_BYTES: usize = 4 << 20;
+/// And at so many rows, for very narrow records.
+const BATCH_ROWS: usize = 64 << 10;
+/// The memory of all streams is added up whenever so much input has come: adding up a thousand streams costs less than reading it.
+const WEIGHING_BYTES: usize = 1 << 20;
+/// Rejects are written ahead of their cut when they hold so much: being durable early does no harm.
+const REJECT_BYTES: usize = 8 << 20;
+/// How long a due cut waits for the next STATE before it goes back to the newest one, which may mean to rewrite a file.
+const STATE_GRACE: Duration = Duration::from_secs(10);
+
+impl Router {
+    pub(super) fn new(plan: Plan, stages: Stages) -> Self {
+        let sync_started_at_ms = stages.seam.now_us() / 1000;
+        Self {
+            plan,
+            stages,
+            streams: Vec::new(),
+            by_name: HashMap::new(),
+            by_table: HashMap::new(),
+            last_stream: 0,
+            states: 0,
+            newest_state: None,
+            newest_state_line: 0,
+            dirty_since: None,
+            is_dirty_before_state: false,
+            dirty_after_state_since: None,
+            cut_line: 0,
+            line: InputLine(0),
+            received_at_us: sync_started_at_ms * 1000,
+            sync_started_at_ms,
+            batch_files: Vec::new(),
+            is_last_line_open: false,
+            is_probed: false,
+            unweighed_bytes: 0,
+        }
+    }
+
+    /// Takes the time for the rows of a chunk that was just received.
+    pub(super) fn chunk_received(&mut self) {
+        self.received_at_us = self.stages.seam.now_us();
+    }
+
+    /// Says that the next line is the last one and has no line end: it may have been cut off.
+    pub(super) fn last_line_is_open(&mut self) {
+        self.is_last_line_open = true;
+    }
+
+    /// Takes one line of the input.
+    ///
+    /// **Errors**: whatever makes the line a failing input, with its number and stream.
+    pub(super) fn line(&mut self, line: InputLine, text: &[u8], is_utf8: bool) -> Result<()> {
+        self.line = line;
+        if is_utf8 && self.fast_record(text)? {
+            return Ok(());
+        }
+        let message = match singer::parse(text) {
+            Ok(message) => message,
+            Err(fault) => return self.bad_line(text, fault),
+        };
+        let result = match message {
+            Message::Record(record) => match self.by_name.get(record.stream.as_ref()) {
+                Some(index) => {
+                    let time_extracted = record.time_extracted.as_deref().map(str::as_bytes);
+                    self.record(*index, record.record, time_extracted, record.version)
+                }
+                None => Err(before_schema("RECORD", &record.stream)),
+            },
+            Message::State(state) => self.state(&state),
+            Message::Schema(schema) => {
+                let stream = schema.stream.clone();
+                self.schema(schema).map_err(|error| error.in_stream(stream))
+            }
+            Message::Batch(batch) => match self.by_name.get(batch.stream.as_str()) {
+                Some(index) => self.batch(*index, &batch).map_err(|error| error.in_stream(batch.stream)),
+                None => Err(before_schema("BATCH", &batch.stream)),
+            },
+            Message::ActivateVersion(activate) => match self.by_name.get(activate.stream.as_str()) {
+                Some(index) => self.activate_version(*index),
+                None => Err(before_schema("ACTIVATE_VERSION", &activate.stream)),
+            },
+        };
+        result.map_err(|error| error.at_line(line))
+    }
+
+    /// Takes a RECORD line of the usual form on the direct path; false leaves everything as it was.
+    fn fast_record(&mut self, text: &[u8]) -> Result<bool> {
+        let Some(head) = singer::record_head(text) else { return Ok(false) };
+        let index = match self.streams.get(self.last_stream) {
+            Some(stream) if stream.name.as_bytes() == head.stream => self.last_stream,
+            _ => match std::str::from_utf8(head.stream).ok().and_then(|name| self.by_name.get(name)) {
+                Some(index) => *index,
+                None => return Ok(false),
+            },
+        };
+        let stream = &mut self.streams[index];
+        if stream.validates() {
+            return Ok(false);
+        }
+        let Some(consumed) = stream.builder.push_fast(&text[head.record_at..]) else { return Ok(false) };
+        let tail = singer::record_tail(&text[head.record_at + consumed..], &head.tail);
+        let Some(tail) = tail
+            .filter(|tail| tail.version.is_none() || stream.has_version_column || !stream.plan.process_activate_version_messages)
+        else {
+            stream.builder.undo_row();
+            return Ok(false);
+        };
+        self.last_stream = index;
+        if stream.needs_meta {
+            let meta = self.meta(index, tail.time_extracted, tail.version)?;
+            self.streams[index].builder.end_row(&meta);
+        } else {
+            stream.builder.end_row(&RowMeta::default());
+        }
+        self.added(index, consumed)?;
+        Ok(true)
+    }
+
+    /// Adds a record of any form.
+    fn record(&mut self, index: usize, record: &[u8], time_extracted: Option<&[u8]>, version: Option<i64>) -> Result<()> {
+        let stream = &mut self.streams[index];
+        if version.is_some() && stream.plan.process_activate_version_messages && !stream.has_version_column {
+            self.grow(index, &Missing::Metadata(MetadataColumn::TableVersion)).map_err(|error| self.name_stream(index, error))?;
+        }
+        let stream = &self.streams[index];
+        if stream.validates()
+            && let Err(error) = stream.validate(record)
+        {
+            return self.bad_record(index, record, error);
+        }
+        let meta = self.meta(index, time_extracted, version)?;
+        loop {
+            let stream = &mut self.streams[index];
+            match stream.builder.push(record, self.line, &meta, &mut stream.tally) {
+                Ok(()) => return self.added(index, record.len()),
+                Err(Fault::Missing(missing)) => {
+                    let growth = self.grow(index, &missing).map_err(|error| self.name_stream(index, error))?;
+                    if growth == Growth::DiscardRow {
+                        self.stages.report.discarded(&self.streams[index].name, 1);
+                        return self.changed(index);
+                    }
+                }
+                Err(Fault::MissingKey { key }) => {
+                    return Err(self.name_stream(index, Error::input(format!("a record lacks the key property `{key}`"))));
+                }
+                Err(Fault::BadValue { error, .. }) => return self.bad_record(index, record, error),
+                Err(Fault::NotAnObject) => {
+                    return Err(self.name_stream(index, Error::input("`record` is not an object")));
+                }
+                Err(Fault::Malformed { detail, offset }) => {
+                    let error = Error::input(format!("the record is not JSON: {detail}, at byte {}", offset + 1));
+                    return Err(self.name_stream(index, error));
+                }
+            }
+        }
+    }
+
+    fn name_stream(&self, index: usize, error: Error) -> Error {
+        error.in_stream(self.streams[index].name.clone())
+    }
+
+    fn meta(&self, index: usize, time_extracted: Option<&[u8]>, version: Option<i64>) -> Result<RowMeta> {
+        let stream = &self.streams[index];
+        if !stream.needs_meta {
+            return Ok(RowMeta::default());
+        }
+        let extracted_at_us = match time_extracted {
+            None => None,
+            Some(text) => Some(extracted_at(text).ok_or_else(|| {
+                let shown = String::from_utf8_lossy(text).into_owned();
+                self.name_stream(index, Error::input(format!("`time_extracted` is \"{shown}\", which is not a date-time")))
+            })?),
+        };
+        let batched_at_us = if stream.builder.rows() == 0 { self.received_at_us } else { stream.batched_at_us };
+        Ok(RowMeta {
+            extracted_at_us: Some(extracted_at_us.unwrap_or(self.received_at_us)),
+            received_at_us: self.received_at_us,
+            batched_at_us,
+            sequence: self.received_at_us / 1000,
+            table_version: version.filter(|_| stream.plan.process_activate_version_messages),
+            sync_started_at: Some(self.sync_started_at_ms),
+        })
+    }
+
+    /// Books the row that was just added and passes the batch on if it is full.
+    fn added(&mut self, index: usize, bytes: usize) -> Result<()> {
+        let stream = &mut self.streams[index];
+        stream.row_added(self.states);
+        if stream.builder.rows() == 1 {
+            stream.batched_at_us = self.received_at_us;
+        }
+        stream.unreported.0 += 1;
+        stream.unreported.1 += bytes as u64;
+        stream.batch_input_bytes += bytes;
+        let is_full = stream.builder.rows() >= BATCH_ROWS || stream.batch_input_bytes >= BATCH_BYTES;
+        if self.dirty_after_state_since.is_none() {
+            self.note_change();
+        }
+        if is_full {
+            self.flush(index)?;
+        }
+        self.unweighed_bytes += bytes;
+        if self.unweighed_bytes >= WEIGHING_BYTES {
+            self.unweighed_bytes = 0;
+            self.relieve_memory()?;
+        }
+        Ok(())
+    }
+
+    /// Books a change of a stream that is no row (a schema, a reject).
+    fn changed(&mut self, index: usize) -> Result<()> {
+        self.note_change();
+        let stream = &mut self.streams[index];
+        stream.unreported.0 += 1;
+        if stream.rejects.bytes() >= REJECT_BYTES
+            && let Some((path, bytes)) = stream.rejects.take(&stream.name, &self.stages.run_id, None)?
+        {
+            self.stages.runtime.block_on(self.stages.store.put(&path, bytes))?;
+        }
+        Ok(())
+    }
+
+    fn note_change(&mut self) {
+        let now = self.stages.seam.elapsed();
+        self.dirty_since.get_or_insert(now);
+        self.dirty_after_state_since.get_or_insert(now);
+    }
+
+    fn grow(&mut self, index: usize, missing: &Missing) -> Result<Growth> {
+        let states = self.states;
+        let growth = self.streams[index].grow(missing, states)?;
+        self.tell_notices(index);
+        Ok(growth)
+    }
+
+    /// Follows `on_bad_value`, as far as it is not done where the value was read.
+    fn bad_record(&mut self, index: usize, record: &[u8], error: Error) -> Result<()> {
+        let (states, line) = (self.states, self.line);
+        let stream = &mut self.streams[index];
+        if stream.plan.batch.on_bad_value != OnBadValue::Reject {
+            return Err(error.in_stream(stream.name.clone()));
+        }
+        let limit = stream.plan.max_rejects;
+        if stream.rejects.count >= limit {
+            let hint = "look at what was set aside under `_rejects`, correct the tap, or raise `max_rejects`";
+            return Err(Error::input(format!(
+                "more than {limit} records of the stream cannot be stored, the last because: {error}"
+            ))
+            .in_stream(stream.name.clone())
+            .hint(hint));
+        }
+        stream.rejects.add(&stream.name, line, &error, record, states)?;
+        self.stages.report.rejected(&stream.name, 1);
+        self.changed(index)
+    }
+
+    fn bad_line(&mut self, text: &[u8], fault: MessageFault) -> Result<()> {
+        let excerpt: String = String::from_utf8_lossy(text).chars().take(200).collect();
+        let error = match fault {
+            MessageFault::NotJson(fault) => {
+                let detail = format!("{}, at byte {}", fault.what, fault.offset + 1);
+                if self.plan.on_bad_line == OnBadLine::Skip && !self.is_last_line_open {
+                    self.stages.report.skipped_line(self.line, &format!("it is not JSON ({detail}): {excerpt}"));
+                    return Ok(());
+                }
+                let what =
+                    if self.is_last_line_open { "the input ends within a line that is not JSON" } else { "the line is not JSON" };
+                Error::input(format!("{what} ({detail}): {excerpt}")).hint(
+                    "let nothing but Singer messages into the input, or set `on_bad_line = \"skip\"` to leave such lines out",
+                )
+            }
+            MessageFault::Invalid(what) => Error::input(format!("{what}: {excerpt}")).hint("correct the tap"),
+        };
+        Err(error.at_line(self.line))
+    }
+
+    fn schema(&mut self, message: SchemaMessage) -> Result<()> {
+        match self.by_name.get(&message.stream) {
+            Some(index) => {
+                let index = *index;
+                let keys = keys(&self.streams[index].plan.key_properties, &message)?;
+                let states = self.states;
+                let Some(before) = self.streams[index].replace(&message.singer_schema, &keys, states)? else { return Ok(()) };
+                if let Some(write) = before.rows {
+                    self.send(index, write)?;
+                }
+                self.tell_notices(index);
+                self.note_change();
+                Ok(())
+            }
+            None => self.new_stream(message),
+        }
+    }
+
+    fn new_stream(&mut self, message: SchemaMessage) -> Result<()> {
+        let name = message.stream.clone();
+        let plan = self.plan.streams.resolve(&name);
+        let keys = keys(&plan.key_properties, &message)?;
+        if keys.is_empty() && plan.primary_key_required {
+            return Err(Error::input("has no key properties, and `primary_key_required` is set")
+                .hint("set `key_properties` for the stream, or `primary_key_required = false`"));
+        }
+        let path = table_path(&plan.table_path, &name)?;
+        if let Some(other) = self.by_table.get(&path) {
+            return Err(Error::config(format!("streams `{other}` and `{name}` share the table path `{path}`"))
+                .hint("set `table_path` so that each stream has a path of its own"));
+        }
+        let table = self.stages.runtime.block_on(Table::open(self.stages.store.clone(), &path, self.stages.seam.clone()))?;
+        let facts = table.schema().map(|schema| TableFacts {
+            schema,
+            partition_columns: table.partition_columns(),
+            is_type_widening_enabled: table.is_type_widening_enabled(),
+        });
+        let schema = StreamSchema::new(&message.singer_schema, &keys, &plan.partition_by, &plan.schema, facts)?;
+        if table.version().is_none() && !self.is_probed {
+            self.stages.runtime.block_on(self.stages.store.probe())?;
+            self.is_probed = true;
+        }
+        if table.version().is_some() && !plan.partition_by.is_empty() && table.partition_columns() != schema.partition_columns() {
+            return Err(Error::schema("the table's partition columns are not those of `partition_by`")
+                .at_table(table.url())
+                .hint("leave `partition_by` out for a table that exists, or load into another table"));
+        }
+        self.announce(&plan, &keys, &name, &table);
+        let mut properties = plan.table_properties.clone();
+        match plan.deletion_vectors {
+            DeletionVectors::On => {
+                properties.insert("delta.enableDeletionVectors".into(), "true".into());
+            }
+            DeletionVectors::Auto | DeletionVectors::Off => {}
+        }
+        let mut options = plan.data_file.clone();
+        if let Some(codec) = table.compression()
+            && !plan.is_compression_set
+        {
+            options.compression = crate::data_file::Compression::parse(codec).map_err(|detail| {
+                Error::table(format!("the table property `delta.parquet.compression.codec` is \"{codec}\", {detail}"))
+                    .at_table(table.url())
+                    .hint("set `compression`, which wins over the property")
+            })?;
+        }
+        let index = self.streams.len();
+        let changed = Arc::default();
+        let new_table = NewTable { partition_columns: schema.partition_columns().to_vec(), properties, ..NewTable::default() };
+        let statistics = table.statistics_columns();
+        let stream = Stream::new(Start {
+            index,
+            name: name.clone(),
+            plan,
+            table_path: path.clone(),
+            schema,
+            singer_schema: message.singer_schema,
+            statistics,
+            options,
+            changed: Arc::clone(&changed),
+            states: self.states,
+        })?;
+        self.streams.push(stream);
+        self.by_name.insert(name.clone(), index);
+        self.by_table.insert(path, name.clone());
+        self.stages.report.rows(&name, 0, 0);
+        self.tell(ToCommitter::Stream(Box::new(StreamTable { name, table, new_table, changed })));
+        self.tell_notices(index);
+        self.note_change();
+        Ok(())
+    }
+
+    fn announce(&self, plan: &super::plan::StreamPlan, keys: &[String], name: &str, table: &Table) {
+        let report = &self.stages.report;
+        let standing = match table.version() {
+            Some(version) => format!("appending to {}, version {version}", table.url()),
+            None => format!("creating {}", table.url()),
+        };
+        report.notice(Some(name), &standing);
+        if !keys.is_empty() {
+            let keys = keys.join(", ");
+            report.notice(Some(name), &format!("append-only: earlier versions of a key ({keys}) stay in the table"));
+        }
+        if plan.hard_delete {
+            report.warn(
+                Some(name),
+                "`hard_delete` does nothing in append-only mode: rows with `_sdc_deleted_at` are appended as they are",
+            );
+        }
+    }
+
+    fn tell_notices(&self, index: usize) {
+        let stream = &self.streams[index];
+        for notice in stream.schema.notices() {
+            self.stages.report.notice(Some(&stream.name), notice);
+        }
+    }
+
+    fn batch(&mut self, index: usize, message: &BatchMessage) -> Result<()> {
+        let mut record = Vec::new();
+        for entry in &message.manifest {
+            let path = source::resolve_batch_path(entry, &self.plan.working_directory)?;
+            let mut records = source::open(&path, self.line_limit())?;
+            while records.next_into(&mut record)? {
+                self.record(index, &record, message.time_extracted.as_deref().map(str::as_bytes), message.version)?;
+                self.stages.gauge.go_on()?;
+            }
+            if self.streams[index].plan.clean_up_batch_files {
+                self.batch_files.push((self.states, path));
+            }
+        }
+        self.note_change();
+        Ok(())
+    }
+
+    /// The longest line that is taken, in bytes.
+    pub(super) fn line_limit(&self) -> usize {
+        usize::try_from(self.plan.memory_limit_bytes / 5).unwrap_or(usize::MAX)
+    }
+
+    fn activate_version(&self, index: usize) -> Result<()> {
+        let stream = &self.streams[index];
+        if !stream.plan.process_activate_version_messages {
+            return Ok(());
+        }
+        Err(Error::input("ACTIVATE_VERSION removes rows of earlier versions, which this version of delta-load cannot do")
+            .in_stream(stream.name.clone())
+            .hint("set `process_activate_version_messages = false` to keep the rows of all versions"))
+    }
+
+    fn state(&mut self, message: &StateMessage<'_>) -> Result<()> {
+        self.states += 1;
+        self.newest_state_line = self.line.0;
+        let state = State::new(self.line.0, message.value);
+        let Some(dirty_since) = self.dirty_since else {
+            self.cut_line = self.line.0;
+            self.tell(ToCommitter::State(state));
+            return Ok(());
+        };
+        self.newest_state = Some(state);
+        self.is_dirty_before_state = true;
+        self.dirty_after_state_since = None;
+        if self.plan.cuts.at_end {
+            return Ok(());
+        }
+        let is_long_enough = self.stages.seam.elapsed() >= dirty_since + self.plan.cuts.batch_wait;
+        let has_enough_rows = |stream: &Stream| stream.plan.batch_size_rows.is_some_and(|rows| stream.rows_since_cut >= rows);
+        if is_long_enough || self.streams.iter().any(has_enough_rows) {
+            self.cut(None, false)?;
+        }
+        Ok(())
+    }
+
+    /// Looks after what time alone brings: a cut that is due, metrics.
+    pub(super) fn tick(&mut self) -> Result<()> {
+        self.report_rows();
+        self.stages.report.tick();
+        if self.plan.cuts.at_end {
+            return Ok(());
+        }
+        let now = self.stages.seam.elapsed();
+        let cuts = &self.plan.cuts;
+        let wait = cuts.batch_wait + STATE_GRACE.min(cuts.batch_wait / 10);
+        if self.is_dirty_before_state && self.dirty_since.is_some_and(|since| now >= since + wait) {
+            return self.cut(Some(self.states), false);
+        }
+        if let (Some(limit), Some(since)) = (cuts.without_state, self.dirty_after_state_since)
+            && now >= since + limit
+        {
+            return self.cut(None, true);
+        }
+        Ok(())
+    }
+
+    /// Ends a good input: all is committed.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        self.report_rows();
+        if self.dirty_since.is_some() {
+            let is_without_state = self.dirty_after_state_since.is_some();
+            self.cut(None, is_without_state)?;
+        }
+        let names: Vec<&str> = self.streams.iter().map(|stream| stream.name.as_str()).collect();
+        for pattern in self.plan.streams.unmatched(&names) {
+            self.stages.report.warn(None, &format!("the entry `{pattern}` of `streams` matched no stream of the input"));
+        }
+        Ok(())
+    }
+
+    /// Ends a bad input: all up to the newest STATE is committed, later rows are left out.
+    pub(super) fn finish_badly(&mut self) -> Result<()> {
+        self.report_rows();
+        if self.is_dirty_before_state && !self.plan.cuts.at_end {
+            self.cut(Some(self.states), false)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the line of the newest STATE, 0 before the first.
+    pub(super) fn newest_state_line(&self) -> u64 {
+        self.newest_state_line
+    }
+
+    /// Tells the counted coercions; once, at the end.
+    pub(super) fn report_coercions(&self) {
+        for stream in &self.streams {
+            for (field, kind, count) in stream.tally.iter() {
+                let (field, kind) = (field.to_owned(), kind.to_string());
+                let coercion = Coercion { field, kind, count: count.count, example: count.example.clone(), line: count.line };
+                self.stages.report.coerced(&stream.name, coercion);
+            }
+        }
+    }
+
+    /// Commits all rows before STATE number `before` (`None`: all rows), and then lets the newest STATE out.
+    fn cut(&mut self, before: Option<StateCount>, is_without_state: bool) -> Result<()> {
+        for index in 0..self.streams.len() {
+            self.flush(index)?;
+        }
+        for encoder in &self.stages.encoders {
+            drop(encoder.send(ToEncoder::Barrier));
+        }
+        let mut streams = Vec::new();
+        for stream in &mut self.streams {
+            streams.extend(stream.cut(before, &self.stages.run_id)?);
+            stream.rows_since_cut = 0;
+        }
+        let line = match before {
+            Some(_) => self.newest_state_line,
+            None => self.line.0,
+        };
+        let is_covered = |states: StateCount| before.is_none_or(|before| states < before);
+        let (covered, kept) = std::mem::take(&mut self.batch_files).into_iter().partition(|(states, _)| is_covered(*states));
+        self.batch_files = kept;
+        let cut = Cut {
+            before,
+            streams,
+            state: self.newest_state.take(),
+            lines: (self.cut_line + 1, line),
+            is_without_state,
+            batch_files: covered.into_iter().map(|(_, path): (StateCount, PathBuf)| path).collect(),
+        };
+        self.cut_line = line;
+        self.is_dirty_before_state = false;
+        if before.is_some() {
+            self.dirty_since = self.dirty_after_state_since;
+        } else {
+            self.dirty_since = None;
+            self.dirty_after_state_since = None;
+        }
+        self.tell(ToCommitter::Cut(cut));
+        // One cut may be committed while the next stretch is read; a second one waits here.
+        match self.stages.runtime.block_on(self.stages.cuts_allowed.acquire()) {
+            Ok(permit) => permit.forget(),
+            Err(error) => return Err(Error::internal("the committer is gone").source(error)),
+        }
+        for index in 0..self.streams.len() {
+            let states = self.states;
+            let followed = self.streams[index].follow_table(states).map_err(|error| self.name_stream(index, error))?;
+            if let Some(write) = followed {
+                self.send(index, write)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes the open batch of a stream on.
+    fn flush(&mut self, index: usize) -> Result<()> {
+        if let Some(write) = self.streams[index].take_batch()? {
+            self.send(index, write)?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, index: usize, write: Write) -> Result<()> {
+        let limit = usize::try_from(self.plan.memory_limit_bytes / 8).unwrap_or(usize::MAX).min(3 * BATCH_BYTES);
+        self.stages.gauge.enqueue(write.bytes, limit);
+        let encoder = &self.stages.encoders[index % self.stages.encoders.len()];
+        encoder.send(ToEncoder::Write(write)).map_err(|_| Error::internal("an encoder is gone"))
+    }
+
+    /// Flushes the largest streams until all of them together are well below the limit.
+    fn relieve_memory(&mut self) -> Result<()> {
+        let limit = usize::try_from(self.plan.memory_limit_bytes / 2).unwrap_or(usize::MAX);
+        let open: usize = self.streams.iter().map(|stream| stream.builder.bytes()).sum();
+        if open + self.stages.gauge.queued() + self.stages.gauge.encoding() <= limit {
+            return Ok(());
+        }
+        let mut largest: Vec<(usize, usize)> = self.streams.iter().map(|stream| (stream.held_bytes(), stream.index)).collect();
+        largest.sort_unstable_by(|a, b| b.cmp(a));
+        let mut freed = 0;
+        for (bytes, index) in largest {
+            if bytes == 0 || freed >= limit / 2 {
+                break;
+            }
+            freed += bytes;
+            self.flush(index)?;
+            let encoder = &self.stages.encoders[index % self.stages.encoders.len()];
+            drop(encoder.send(ToEncoder::Close(index)));
+        }
+        Ok(())
+    }
+
+    fn report_rows(&mut self) {
+        for stream in &mut self.streams {
+            let (rows, bytes) = std::mem::take(&mut stream.unreported);
+            if rows > 0 {
+                self.stages.report.rows(&stream.name, rows, bytes);
+            }
+        }
+        self.stages.report.lines(self.line.0);
+    }
+
+    fn tell(&self, message: ToCommitter) {
+        // The committer is gone only after a failure that it has noted.
+        drop(self.stages.committer.send(message));
+    }
+}
+
+/// Microseconds since 1970 of a `time_extracted`; one without an offset is UTC.
+fn extracted_at(text: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(text).ok()?;
+    match chrono::DateTime::parse_from_rfc3339(text) {
+        Ok(time) => Some(time.timestamp_micros()),
+        Err(_) => Some(text.parse::<chrono::NaiveDateTime>().ok()?.and_utc().timestamp_micros()),
+    }
+}
+
+fn before_schema(kind: &str, stream: &str) -> Error {
+    Error::input(format!("a {kind} came before any SCHEMA of the stream"))
+        .in_stream(stream)
+        .hint("correct the tap: a SCHEMA message comes first")
+}
+
+fn keys(set: &Option<Vec<String>>, message: &SchemaMessage) -> Result<Vec<String>> {
+    let keys = set.clone().unwrap_or_else(|| message.key_properties.clone());
+    for key in &keys {
+        if message.singer_schema["properties"].get(key).is_none() {
+            return Err(Error::input(format!("the key property `{key}` is not among the properties of the SCHEMA")));
+        }
+    }
+    Ok(keys)
+}

@@ -1,0 +1,223 @@
+//! The pipeline as a whole, in this process, on a real directory.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use delta_load::config::{self, Environment};
+use delta_load::report::{Reporter, Summary};
+use delta_load::{ErrorKind, Result};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::table::{data_files, rows};
+
+#[derive(Clone, Default)]
+struct Captured(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Captured {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+struct Loaded {
+    states: Vec<String>,
+    result: Result<()>,
+    summary: Summary,
+}
+
+fn load(directory: &Path, settings: Value, lines: &[String]) -> Loaded {
+    let mut config = json!({ "destination": directory });
+    config.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), config.to_string()).unwrap();
+    let plan = config::plan(&[file.path().display().to_string()], &Environment::default()).expect("a good config");
+    let seam = delta_load::seam::real();
+    let report = Reporter::new(seam.clone());
+    let output = Captured::default();
+    let input = std::io::Cursor::new(lines.join("\n").into_bytes());
+    let result = delta_load::load::run(plan, Box::new(input), Box::new(output.clone()), &report, &seam);
+    let summary = report.finish();
+    let printed = String::from_utf8(output.0.lock().unwrap().clone()).unwrap();
+    Loaded { states: printed.lines().map(str::to_owned).collect(), result, summary }
+}
+
+fn schema(stream: &str) -> String {
+    json!({"type": "SCHEMA", "stream": stream, "schema": {"properties": {"n": {"type": "integer"}}}, "key_properties": []})
+        .to_string()
+}
+
+fn record(stream: &str, n: i64) -> String {
+    json!({"type": "RECORD", "stream": stream, "record": {"n": n}}).to_string()
+}
+
+fn state(n: i64) -> String {
+    json!({"type": "STATE", "value": {"at": n}}).to_string()
+}
+
+#[test]
+fn a_good_end_commits_all_and_lets_the_last_state_out() {
+    let lake = tempfile::tempdir().unwrap();
+    let lines = [schema("a"), record("a", 1), state(1), record("a", 2), state(2), record("a", 3)];
+    let loaded = load(lake.path(), json!({}), &lines);
+    loaded.result.unwrap();
+    assert_eq!(loaded.states, [r#"{"at":2}"#]);
+    assert_eq!(rows(&lake.path().join("a")), (vec![1, 2, 3], 1));
+    assert_eq!(loaded.summary.streams[0].rows, 3);
+}
+
+#[test]
+fn a_bad_end_commits_what_lies_before_the_newest_state_and_nothing_else() {
+    let lake = tempfile::tempdir().unwrap();
+    let lines = [schema("a"), record("a", 1), state(1), schema("b"), record("a", 2), record("b", 7), "{".into()];
+    let loaded = load(lake.path(), json!({}), &lines);
+    let error = loaded.result.unwrap_err();
+    assert_eq!((error.kind(), error.line().map(|line| line.0)), (ErrorKind::Input, Some(7)));
+    assert!(error.render().contains("committed up to the STATE of line 3; later rows were left out"), "{}", error.render());
+    assert_eq!(loaded.states, [r#"{"at":1}"#]);
+    assert_eq!(rows(&lake.path().join("a")), (vec![1], 1));
+    assert!(!lake.path().join("b/_delta_log").exists());
+    assert_eq!(
+        (data_files(&lake.path().join("a")), data_files(&lake.path().join("b"))),
+        (1, 0),
+        "no file is left that no commit names"
+    );
+}
+
+#[test]
+fn a_bad_end_without_a_state_commits_nothing() {
+    let lake = tempfile::tempdir().unwrap();
+    let loaded = load(lake.path(), json!({}), &[schema("a"), record("a", 1), "nonsense".into(), state(1)]);
+    assert!(loaded.result.is_err());
+    assert!(loaded.states.is_empty());
+    assert_eq!((rows(&lake.path().join("a")).1, data_files(&lake.path().join("a"))), (0, 0));
+}
+
+#[test]
+fn commit_at_end_holds_all_back_until_a_good_end() {
+    let lake = tempfile::tempdir().unwrap();
+    let settings = json!({"commit_at": "end", "batch_size_rows": 1});
+    let bad = [schema("a"), record("a", 1), state(1), record("a", 2), state(2), "{".into()];
+    let loaded = load(lake.path(), settings.clone(), &bad);
+    assert!(loaded.result.is_err() && loaded.states.is_empty());
+    assert_eq!(rows(&lake.path().join("a")).1, 0);
+    let loaded = load(lake.path(), settings, &bad[..5]);
+    loaded.result.unwrap();
+    assert_eq!(loaded.states, [r#"{"at":2}"#]);
+    assert_eq!(rows(&lake.path().join("a")), (vec![1, 2], 1));
+}
+
+#[test]
+fn a_schema_change_cuts_nothing() {
+    let lake = tempfile::tempdir().unwrap();
+    let wider =
+        json!({"type": "SCHEMA", "stream": "a", "schema": {"properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}});
+    let lines = [schema("a"), record("a", 1), wider.to_string(), record("a", 2), state(1)];
+    load(lake.path(), json!({}), &lines).result.unwrap();
+    assert_eq!(rows(&lake.path().join("a")), (vec![1, 2], 1));
+    assert_eq!(data_files(&lake.path().join("a")), 2);
+}
+
+#[test]
+fn a_schema_without_records_leaves_an_empty_table() {
+    let lake = tempfile::tempdir().unwrap();
+    let none = json!({"type": "SCHEMA", "stream": "none", "schema": {"properties": {}}}).to_string();
+    load(lake.path(), json!({}), &[schema("a"), none, state(1)]).result.unwrap();
+    assert_eq!(rows(&lake.path().join("a")), (vec![], 1));
+    assert!(!lake.path().join("none/_delta_log").exists(), "no table until a field comes");
+}
+
+#[test]
+fn states_alone_leave_at_once_and_only_the_newest_at_the_end() {
+    let lake = tempfile::tempdir().unwrap();
+    let loaded = load(lake.path(), json!({}), &[state(1), state(2), "{\"type\":\"STATE\",\"value\":{}}".into()]);
+    loaded.result.unwrap();
+    assert_eq!(loaded.states, [r#"{"at":1}"#, r#"{"at":2}"#]);
+}
+
+#[test]
+fn rejects_are_set_aside_up_to_the_limit() {
+    let lake = tempfile::tempdir().unwrap();
+    let bad = r#"{"type":"RECORD","stream":"a","record":{"n":"x"}}"#.to_owned();
+    let settings = json!({"on_bad_value": "reject", "max_rejects": 2});
+    let lines = [schema("a"), bad.clone(), record("a", 1), bad.clone(), state(1), bad.clone()];
+    load(lake.path(), settings.clone(), &lines[..5]).result.unwrap();
+    assert_eq!(rows(&lake.path().join("a")).0, [1]);
+    assert_eq!(std::fs::read_dir(lake.path().join("_rejects/a")).unwrap().count(), 1);
+    let loaded = load(lake.path(), settings, &lines);
+    assert!(loaded.result.unwrap_err().to_string().contains("more than 2 records"));
+    assert_eq!(loaded.states, [r#"{"at":1}"#]);
+}
+
+#[test]
+fn two_streams_never_share_a_table() {
+    let lake = tempfile::tempdir().unwrap();
+    let loaded = load(lake.path(), json!({"table_path": "{table}"}), &[schema("x-a"), schema("y-a")]);
+    assert_eq!(loaded.result.unwrap_err().kind(), ErrorKind::Config);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Record(usize),
+    State,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    proptest::collection::vec(prop_oneof![4 => (0usize..3).prop_map(Step::Record), 1 => Just(Step::State)], 0..60)
+}
+
+/// Lines, and per stream the rows with the number of STATE messages before each.
+fn script(steps: &[Step]) -> (Vec<String>, Vec<Vec<(i64, i64)>>, i64) {
+    let names = ["a", "b", "c"];
+    let mut lines: Vec<String> = names.iter().map(|name| schema(name)).collect();
+    let mut expected = vec![Vec::new(); 3];
+    let mut states = 0;
+    for (n, step) in steps.iter().enumerate() {
+        match step {
+            Step::Record(stream) => {
+                lines.push(record(names[*stream], n as i64));
+                expected[*stream].push((n as i64, states));
+            }
+            Step::State => {
+                states += 1;
+                lines.push(state(states));
+            }
+        }
+    }
+    (lines, expected, states)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever the interleaving and the size of the cuts: a bad end leaves exactly the rows before the newest STATE, and that STATE.
+    #[test]
+    fn no_interleaving_lets_a_state_out_early(steps in steps(), batch_size_rows in 1u64..20) {
+        let lake = tempfile::tempdir().unwrap();
+        let (mut lines, expected, states) = script(&steps);
+        lines.push("cut off".into());
+        let loaded = load(lake.path(), json!({"batch_size_rows": batch_size_rows, "state_interval_seconds": 1}), &lines);
+        prop_assert!(loaded.result.is_err());
+        prop_assert_eq!(loaded.states.last().cloned(), (states > 0).then(|| format!("{{\"at\":{states}}}")));
+        for (stream, expected) in ["a", "b", "c"].iter().zip(&expected) {
+            let covered: Vec<i64> = expected.iter().filter(|(_, before)| *before < states).map(|(n, _)| *n).collect();
+            prop_assert_eq!(&rows(&lake.path().join(stream)).0, &covered);
+        }
+    }
+
+    /// Any split into cuts gives the same rows in the same order.
+    #[test]
+    fn any_split_into_cuts_gives_the_same_table(steps in steps(), batch_size_rows in 1u64..20) {
+        let lake = tempfile::tempdir().unwrap();
+        let (lines, expected, _) = script(&steps);
+        load(lake.path(), json!({"batch_size_rows": batch_size_rows}), &lines).result.unwrap();
+        for (stream, expected) in ["a", "b", "c"].iter().zip(&expected) {
+            prop_assert_eq!(rows(&lake.path().join(stream)).0, expected.iter().map(|(n, _)| *n).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The command and the pipeline from outside, on real directories.
+
+mod crash;
+mod load;
+mod table;
