@@ -98,6 +98,11 @@ async fn write_hint(place: &Place, version: Version, held: Vec<Held>) -> Result<
             return Ok(());
         }
     }
+    if place.store.url().scheme() == "file" {
+        // Hadoop keeps a checksum beside each file of a local disk, and refuses a file that does not match it: the one of the hint
+        // that is replaced has to go first. Source: org.apache.hadoop.fs.ChecksumFileSystem.
+        place.store.delete(&format!("{}._last_checkpoint.crc", log_name::folder(&place.path))).await?;
+    }
     place.store.put(&path, hint.bytes).await?;
     point("hint:after")
 }

@@ -202,8 +202,10 @@ async fn the_hint_never_goes_back() {
     assert!(warnings.is_empty(), "{warnings:?}");
     assert_eq!(read_json(&store, "t/_delta_log/_last_checkpoint").await["version"], 12);
     store.put("t/_delta_log/_last_checkpoint", "{ not json".into()).await.expect("is put");
+    store.put("t/_delta_log/._last_checkpoint.crc", "of the hint before".into()).await.expect("is put");
     store.delete("t/_delta_log/00000000000000000010.checkpoint.parquet").await.expect("is deleted");
     assert!(table.after_commit().await.is_empty());
+    assert!(store.head("t/_delta_log/._last_checkpoint.crc").await.expect("is read").is_none());
     assert_eq!(read_json(&store, "t/_delta_log/_last_checkpoint").await["version"], 10);
 }
 
