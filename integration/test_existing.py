@@ -55,7 +55,8 @@ def test_append(name, lake, spark):
     added = rows_of_ours(100)
     target.load({"destination": lake}, [SCHEMA, *added, target.state({"at": 1})]).ok()
     expected = before + target.expected_rows([m["record"] for m in added], table)
-    readers.compare(table, expected)
+    # deltalake, and so Polars, refuse this feature
+    readers.compare(table, expected, engines=("spark", "duckdb", "chdb") if name == "vacuum_protocol_check" else readers.ALL)
     assert delta_log.newest(table, "protocol") == protocol
     assert delta_log.newest(table, "metaData") == metadata
     assert delta_log.commits(table)[-1][0]["commitInfo"]["isBlindAppend"] is True
@@ -76,7 +77,9 @@ NARROW = """CREATE TABLE {t} (id BIGINT, i8 TINYINT, i16 SMALLINT, i32 INT, f32 
             c CHAR(4), v VARCHAR(3), n STRUCT<a: INT, l: ARRAY<SMALLINT>>) USING delta"""
 WIDE = target.schema("t", {
     **{name: {"type": ["null", "integer"]} for name in ("id", "i8", "i16", "i32", "d18")},
-    **{name: {"type": ["null", "number"]} for name in ("f32", "d5")},
+    "f32": {"type": ["null", "number"]},
+    # a plain number is a double, of another family than the decimals: it would have a column of its own
+    "d5": {"type": ["null", "number"], "multipleOf": 0.01},
     "day": {"type": ["null", "string"], "format": "date"},
     **{name: {"type": ["null", "string"]} for name in ("c", "v")},
     "n": {"type": ["null", "object"], "properties": {"a": {"type": "integer"}, "l": {"type": "array", "items": {"type": "integer"}}}},
@@ -107,7 +110,7 @@ def test_what_does_not_fit_goes_to_a_variant_column(column, value, variant, kept
     rows = {row["id"]: row for row in readers.compare(table)}
     assert rows[2][variant] == kept and rows[2][column] is None
     assert rows[3]["i8"] == 3 and rows[1][variant] is None
-    assert variant in result.stderr
+    assert column in result.stderr
 
 
 def test_a_null_for_a_not_null_column_is_refused(lake, spark):
@@ -143,6 +146,7 @@ def test_a_table_of_ours_goes_on_in_spark(lake, spark):
     """Spark appends, merges, deletes, optimises and restores on a table that the target made."""
     target.load({"destination": lake}, [SCHEMA, *rows_of_ours(0, 20), target.state({"at": 1})]).ok()
     table = os.path.join(lake, "t")
+    first = delta_log.version(table)
     readers.sql(f"MERGE INTO delta.`{table}` t USING (SELECT 1L AS id UNION ALL SELECT 900L) u ON t.id = u.id "
                 "WHEN MATCHED THEN UPDATE SET s = 'merged' WHEN NOT MATCHED THEN INSERT (id, s, d) VALUES (u.id, 'new', NULL)")
     readers.sql(f"DELETE FROM delta.`{table}` WHERE id = 2")
@@ -152,7 +156,7 @@ def test_a_table_of_ours_goes_on_in_spark(lake, spark):
     assert len(rows) == 25 and rows[1]["s"] == "merged" and rows[900]["s"] == "new" and 2 not in rows
     history = readers.sql(f"DESCRIBE HISTORY delta.`{table}`")
     assert {row.operation for row in history} >= {"MERGE", "DELETE", "OPTIMIZE", "WRITE"} or "STREAMING UPDATE" in {row.operation for row in history}
-    readers.sql(f"RESTORE TABLE delta.`{table}` TO VERSION AS OF 1")
+    readers.sql(f"RESTORE TABLE delta.`{table}` TO VERSION AS OF {first}")
     readers.compare(table, target.expected_rows([m["record"] for m in rows_of_ours(0, 20)], table))
 
 
