@@ -19,7 +19,7 @@ use super::plan::{DeletionVectors, OnBadLine, Plan};
 use super::stream::{Start, Stream};
 use super::table_path::table_path;
 use crate::batch::{Fault, OnBadValue, RowMeta};
-use crate::delta::{NewTable, Table};
+use crate::delta::{NewTable, StatisticsColumns, Table};
 use crate::error::{Error, InputLine, Result};
 use crate::report::{Coercion, Reporter};
 use crate::schema::{Growth, MetadataColumn, Missing, StreamSchema, TableFacts};
@@ -216,7 +216,11 @@ impl Router {
                     }
                 }
                 Err(Fault::MissingKey { key }) => {
-                    return Err(self.name_stream(index, Error::input(format!("a record lacks the key property `{key}`"))));
+                    return Err(self.name_stream(
+                        index,
+                        Error::input(format!("a record lacks the key property `{key}`"))
+                            .hint("correct the tap, or set `key_properties` for the stream"),
+                    ));
                 }
                 Err(Fault::BadValue { error, .. }) => return self.bad_record(index, record, error),
                 Err(Fault::NotAnObject) => {
@@ -404,8 +408,14 @@ impl Router {
             }
             DeletionVectors::Auto | DeletionVectors::Off => {}
         }
+        let is_new = table.version().is_none();
+        if is_new {
+            crate::delta::check_table_properties(&properties)?;
+        }
+        let in_force = if is_new { &properties } else { table.properties() };
+        let statistics = StatisticsColumns::of(in_force);
         let mut options = plan.data_file.clone();
-        if let Some(codec) = table.compression()
+        if let Some(codec) = in_force.get("delta.parquet.compression.codec")
             && !plan.is_compression_set
         {
             options.compression = crate::data_file::Compression::parse(codec).map_err(|detail| {
@@ -417,7 +427,6 @@ impl Router {
         let index = self.streams.len();
         let changed = Arc::default();
         let new_table = NewTable { partition_columns: schema.partition_columns().to_vec(), properties, ..NewTable::default() };
-        let statistics = table.statistics_columns();
         let stream = Stream::new(Start {
             index,
             name: name.clone(),

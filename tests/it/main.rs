@@ -2,4 +2,5 @@
 
 mod crash;
 mod load;
+mod process;
 mod table;
