@@ -12,7 +12,6 @@ mod sources;
 mod storage_options;
 mod streams;
 mod table;
-mod table_properties;
 mod value;
 
 use std::collections::BTreeMap;

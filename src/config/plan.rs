@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 use super::settings::{Scope, Setting};
 use super::sources::unknown;
 use super::table::{SETTINGS, setting};
-use super::{Environment, Problems, storage_options, streams, table_properties, value};
+use super::{Environment, Problems, storage_options, streams, value};
 use crate::load::{Cuts, DeletionVectors, LoadMethod, OnBadLine, Plan, StreamPatch, StreamPlan, StreamPlans, TablePath};
-use crate::{batch, data_file, schema, store};
+use crate::{batch, data_file, delta, schema, store};
 
 /// Values of known settings, each of its type, supported.
 type Values = BTreeMap<&'static str, Value>;
@@ -126,8 +126,8 @@ fn stream_plans(given: &Values, problems: &mut Problems) -> StreamPlans {
     let set = given.iter().filter_map(|(name, value)| Some((setting(name)?, value.clone())));
     // By name within what is given, as in a patch: `table_path` after `default_target_schema`, over which it wins.
     for (setting, value) in defaults.chain(set.filter(|(setting, _)| setting.scope != Scope::Load)) {
-        if let Err(problem) = apply(setting, &value, &mut base) {
-            problems.add(problem);
+        if let Err(found) = apply(setting, &value, &mut base) {
+            found.into_iter().for_each(|problem| problems.add(problem));
         }
     }
     // The default came the same way; a table's own codec wins over it.
@@ -144,7 +144,7 @@ fn stream_plans(given: &Values, problems: &mut Problems) -> StreamPlans {
             let Some(setting) = setting(name) else { continue };
             match apply(setting, &value, &mut plans.base.clone()) {
                 Ok(()) => patch.push((setting, value)),
-                Err(problem) => problems.add(format!("streams.{}: {problem}", entry.name)),
+                Err(found) => found.iter().for_each(|problem| problems.add(format!("streams.{}: {problem}", entry.name))),
             }
         }
         let patch = stream_patch(patch, given.get("table_path").cloned());
@@ -194,7 +194,8 @@ fn check_streams(plans: &StreamPlans, problems: &mut Problems) {
         all.push((format!("streams.{name}: "), plan));
     }
     for (place, plan) in &all {
-        let property = plan.table_properties.get("delta.enableDeletionVectors").map(String::as_str);
+        let property = plan.table_properties.get("delta.enableDeletionVectors").map(|text| text.to_ascii_lowercase());
+        let property = property.as_deref();
         let differs = match plan.deletion_vectors {
             DeletionVectors::Auto => false,
             DeletionVectors::On => property == Some("false"),
@@ -231,8 +232,8 @@ fn empty_plan() -> StreamPlan {
 
 /// Puts a value of the setting's type into the plan; null: none.
 ///
-/// **Errors**: a sentence, for values whose form the type does not tell (codecs, templates, properties).
-pub(super) fn apply(setting: &Setting, value: &Value, plan: &mut StreamPlan) -> Result<(), String> {
+/// **Errors**: sentences, for values whose form the type does not tell (codecs, templates, column types, properties).
+pub(super) fn apply(setting: &Setting, value: &Value, plan: &mut StreamPlan) -> Result<(), Vec<String>> {
     let text = value.as_str().unwrap_or_default();
     let is_on = value.as_bool().unwrap_or_default();
     let empty = Map::new();
@@ -241,7 +242,8 @@ pub(super) fn apply(setting: &Setting, value: &Value, plan: &mut StreamPlan) -> 
         "load_method" => plan.load_method = LoadMethod::Append,
         "table_path" => {
             let is_default = value.is_null();
-            plan.table_path.template = if is_default { STREAM_TEMPLATE.to_owned() } else { template(text)? };
+            plan.table_path.template =
+                if is_default { STREAM_TEMPLATE.to_owned() } else { template(text).map_err(|problem| vec![problem])? };
         }
         "default_target_schema" => {
             plan.table_path.default_target_schema = value.as_str().map(str::to_owned);
@@ -251,7 +253,7 @@ pub(super) fn apply(setting: &Setting, value: &Value, plan: &mut StreamPlan) -> 
         }
         "key_properties" => plan.key_properties = value.as_array().map(|names| texts(names)),
         "partition_by" => plan.partition_by = value.as_array().map(|names| texts(names)).unwrap_or_default(),
-        "table_properties" => plan.table_properties = table_properties::parse(object)?,
+        "table_properties" => plan.table_properties = table_properties(object)?,
         "columns" => plan.schema.columns = column_types(object)?,
         "add_record_metadata" => plan.schema.add_record_metadata = is_on,
         "hard_delete" => plan.hard_delete = is_on,
@@ -310,7 +312,7 @@ pub(super) fn apply(setting: &Setting, value: &Value, plan: &mut StreamPlan) -> 
         "target_file_bytes" => plan.data_file.target_file_bytes = value.as_u64().unwrap_or(plan.data_file.target_file_bytes),
         "compression" => {
             plan.data_file.compression =
-                data_file::Compression::parse(text).map_err(|detail| format!("`compression` is \"{text}\", {detail}"))?;
+                data_file::Compression::parse(text).map_err(|detail| vec![format!("`compression` is \"{text}\", {detail}")])?;
             plan.is_compression_set = true;
         }
         "clean_up_batch_files" => plan.clean_up_batch_files = is_on,
@@ -324,29 +326,37 @@ pub(super) fn apply(setting: &Setting, value: &Value, plan: &mut StreamPlan) -> 
 }
 
 /// Returns the types by source name; names that an orchestrator nested at their dots are joined again.
-fn column_types(given: &Map<String, Value>) -> Result<BTreeMap<String, String>, String> {
-    fn collect(prefix: &str, given: &Map<String, Value>, types: &mut BTreeMap<String, String>) -> Result<(), String> {
-        for (name, value) in given {
-            let name = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
-            match value {
-                Value::Null => {}
-                Value::Object(inner) => collect(&name, inner, types)?,
-                Value::String(text) => {
-                    if let Err(problem) = schema::check_column_type(text) {
-                        return Err(format!("the type \"{text}\" of `columns.{name}` {problem}"));
-                    }
-                    types.insert(name, text.clone());
-                }
-                value => {
-                    return Err(value::mismatch(&format!("columns.{name}"), value, "a type such as \"decimal(18,4)\"", false));
-                }
-            }
+fn column_types(given: &Map<String, Value>) -> Result<BTreeMap<String, String>, Vec<String>> {
+    let (mut types, mut found) = (BTreeMap::new(), Vec::new());
+    for (name, value) in value::joined(given) {
+        match &value {
+            Value::Null => {}
+            Value::String(text) => match schema::check_column_type(text) {
+                Ok(()) => drop(types.insert(name, text.clone())),
+                Err(problem) => found.push(format!("the type \"{text}\" of `columns.{name}` {problem}")),
+            },
+            value => found.push(value::mismatch(&format!("columns.{name}"), value, "a type such as \"decimal(18,4)\"", false)),
         }
-        Ok(())
     }
-    let mut types = BTreeMap::new();
-    collect("", given, &mut types)?;
-    Ok(types)
+    if found.is_empty() { Ok(types) } else { Err(found) }
+}
+
+/// Returns the properties under their dotted names, whatever way they were nested, with text values.
+fn table_properties(given: &Map<String, Value>) -> Result<BTreeMap<String, String>, Vec<String>> {
+    let (mut properties, mut found) = (BTreeMap::new(), Vec::new());
+    for (name, value) in value::joined(given).into_iter().filter(|(_, value)| !value.is_null()) {
+        let Some(text) = value::text_or_boolean(&value) else {
+            found.push(value::mismatch(&format!("table_properties.{name}"), &value, "text, a number or a bool", false));
+            continue;
+        };
+        // One by one, so that all that is wrong is told.
+        if let Err(error) = delta::check_table_properties(&BTreeMap::from([(name.clone(), text.clone())])) {
+            let hint = error.hint_text().map(|hint| format!(" ({hint})")).unwrap_or_default();
+            found.push(format!("{error}{hint}"));
+        }
+        properties.insert(name, text);
+    }
+    if found.is_empty() { Ok(properties) } else { Err(found) }
 }
 
 /// Returns a checked `table_path`, without slashes at its ends.

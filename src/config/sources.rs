@@ -125,7 +125,7 @@ fn read_environment(environment: &Environment) -> Result<(Map<String, Value>, Ma
         let places = [&file, &environment.variables];
         let values = places.iter().flat_map(|place| PREFIXES.iter().map(|prefix| place.get(&format!("{prefix}{name}"))));
         // An empty variable is the shell's way to say "not set".
-        values.flatten().filter(|value| !value.is_empty()).next_back().cloned()
+        values.flatten().rfind(|value| !value.is_empty()).cloned()
     };
     let names = SETTINGS.iter().map(|setting| setting.name);
     let others = ALIASES.iter().chain(IGNORED).map(|(name, _)| *name);

@@ -256,7 +256,7 @@ pub(super) fn names() -> impl Iterator<Item = String> {
 pub(super) fn parse(given: &Map<String, Value>, problems: &mut Problems) -> BTreeMap<String, String> {
     let mut options = BTreeMap::new();
     let mut commit_options = Vec::new();
-    for (name, value) in flattened(given) {
+    for (name, value) in value::joined(given) {
         let name = name.trim().to_ascii_lowercase();
         if value.is_null() {
             continue;
@@ -323,18 +323,4 @@ fn clouds(name: &str) -> Vec<Cloud> {
             named.or_else(|| find(name).map(|option| option.cloud)).into_iter().collect()
         }
     }
-}
-
-/// Returns the options with the dotted names that an orchestrator nested.
-fn flattened(given: &Map<String, Value>) -> Vec<(String, Value)> {
-    let mut flat = Vec::new();
-    for (name, value) in given {
-        match value {
-            Value::Object(inner) if !inner.is_empty() => {
-                flat.extend(flattened(inner).into_iter().map(|(rest, value)| (format!("{name}.{rest}"), value)));
-            }
-            value => flat.push((name.clone(), value.clone())),
-        }
-    }
-    flat
 }

@@ -215,6 +215,15 @@ fn a_wrong_value_is_named_with_what_is_wanted() {
     assert_error(json!({"destination": true}), "`destination` is true, which is not text");
     assert_error(json!({"table_properties": {"delta.x": [1]}}), "`table_properties.delta.x` is [1]");
     assert_error(
+        json!({"table_properties": {"delta.apendOnly": true}}),
+        "the table property `delta.apendOnly` is not known (near names: `delta.appendOnly`",
+    );
+    assert_error(
+        json!({"streams": {"a": {"table_properties": {"delta": {"enableRowTracking": "true"}}}}}),
+        "streams.a: the table property `delta.enableRowTracking` needs",
+    );
+    assert_error(json!({"columns": {"a": "dat", "b": "strin"}}), "the config has 2 errors");
+    assert_error(
         json!({"streams": {"a": {"partition_by": "day"}}}),
         "`streams.a.partition_by` is \"day\", which is not a list of names",
     );

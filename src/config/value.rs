@@ -138,3 +138,15 @@ fn object(value: &Value) -> Option<Map<String, Value>> {
         _ => None,
     }
 }
+
+/// Returns the values under names joined with `.`: an orchestrator nests every dotted key. An empty object stands for nothing.
+pub(super) fn joined(object: &Map<String, Value>) -> Vec<(String, Value)> {
+    let mut flat = Vec::new();
+    for (name, value) in object {
+        match value {
+            Value::Object(inner) => flat.extend(joined(inner).into_iter().map(|(rest, value)| (format!("{name}.{rest}"), value))),
+            value => flat.push((name.clone(), value.clone())),
+        }
+    }
+    flat
+}
