@@ -391,5 +391,4 @@ fn is_same_set(a: &[String], b: &[String]) -> bool {
 }
 
 #[cfg(test)]
-#[path = "stream_schema/tests.rs"]
 mod tests;

@@ -1,12 +1,14 @@
 //! Which column of a table belongs to which key.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
+use super::super::ColumnNames;
 use super::super::declared::VARIANT;
 use super::super::layout::MetadataColumn;
 use super::super::names::{column_name, folded};
 use super::super::types::Field;
-use super::super::{ColumnNames, types};
 use super::Adopted;
 
 /// The key under which the metadata of a metadata column with another name keeps its own.
@@ -25,22 +27,38 @@ pub(in super::super) fn match_columns(
     claimed: &mut [bool],
     adopted: &Adopted,
 ) -> Vec<Option<usize>> {
-    let mut found = vec![None; keys.len()];
-    let mut look = |is_match: &dyn Fn(&str, &Field) -> bool| {
+    let adopted: HashMap<&str, &str> =
+        adopted.iter().filter(|((at, _), _)| at == path).map(|((_, key), name)| (name.as_str(), key.as_str())).collect();
+    let (mut by_source, mut by_adoption, mut by_name) = (HashMap::new(), HashMap::new(), HashMap::new());
+    let mut by_folded: HashMap<String, Vec<usize>> = HashMap::new();
+    for (at, field) in fields.iter().enumerate().filter(|(at, _)| !claimed[*at]) {
+        if let Some(source) = field.source_name() {
+            if !field.metadata.contains_key(VARIANT) {
+                by_source.entry(source).or_insert(at);
+            }
+        } else if let Some(key) = adopted.get(field.name.as_str()) {
+            by_adoption.insert(*key, at);
+        } else if !field.metadata.contains_key(METADATA_COLUMN) {
+            by_name.insert(field.name.as_str(), at);
+            by_folded.entry(folded(&field.name)).or_default().push(at);
+        }
+    }
+    let mut found: Vec<Option<usize>> = vec![None; keys.len()];
+    let mut look = |column: &dyn Fn(&str, &[bool]) -> Option<usize>| {
         for (key, found) in keys.iter().zip(&mut found).filter(|(_, found)| found.is_none()) {
-            let column = (0..fields.len()).find(|&at| !claimed[at] && is_match(key, &fields[at]));
-            if let Some(at) = column {
+            if let Some(at) = column(key, claimed) {
                 claimed[at] = true;
                 *found = Some(at);
             }
         }
     };
-    let is_free =
-        |field: &Field| !field.metadata.contains_key(types::SOURCE_NAME) && !field.metadata.contains_key(METADATA_COLUMN);
-    look(&|key, field| field.source_name() == Some(key) && !field.metadata.contains_key(VARIANT));
-    look(&|key, field| is_free(field) && adopted.get(&(path.to_vec(), key.to_owned())) == Some(&field.name));
-    look(&|key, field| is_free(field) && field.name == key);
-    look(&|key, field| is_free(field) && folded(&field.name) == folded(&column_name(key, style)));
+    look(&|key, _| by_source.get(key).copied());
+    look(&|key, _| by_adoption.get(key).copied());
+    look(&|key, _| by_name.get(key).copied());
+    look(&|key, claimed| {
+        let named = by_folded.get(&folded(&column_name(key, style)))?;
+        named.iter().copied().find(|at| !claimed[*at])
+    });
     found
 }
 
