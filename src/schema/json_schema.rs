@@ -7,7 +7,7 @@
 mod combine;
 mod facts;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use serde_json::Value;
 

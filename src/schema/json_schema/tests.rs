@@ -335,7 +335,8 @@ fn columns_of_the_settings_win() {
     assert_eq!(error.message(), "`columns` gives `x` the type \"money\", which has `money`, which is not a type");
 }
 
-fn any_schema() -> impl Strategy<Value = Value> {
+/// Any JSON Schema, and much that is none.
+pub(in super::super) fn any_schema() -> impl Strategy<Value = Value> {
     let word = prop_oneof![
         Just(json!("string")),
         Just(json!("integer")),

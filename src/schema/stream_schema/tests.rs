@@ -1,5 +1,7 @@
+use proptest::prelude::*;
 use serde_json::json;
 
+use super::super::json_schema::tests::any_schema;
 use super::super::layout::{Fill, Rule, Source};
 use super::*;
 use crate::ErrorKind;
@@ -203,4 +205,49 @@ fn a_version_and_a_soft_delete_add_their_columns_when_they_come() {
     let mut stream = against(&odd, json!({"id": {"type": "integer"}}), &Options::default()).unwrap();
     let error = stream.grow(&Missing::Metadata(MetadataColumn::TableVersion)).unwrap_err();
     assert_eq!(error.to_string(), "field `_sdc_table_version` is string in the table, where delta-load writes a long");
+}
+
+/// Tells whether `after` has all fields of `before` at their places, at every level.
+fn extends(before: &DataType, after: &DataType) -> bool {
+    match (before, after) {
+        (DataType::Struct(before), DataType::Struct(after)) => {
+            before.len() <= after.len()
+                && before.iter().zip(after).all(|(a, b)| a.name == b.name && extends(&a.data_type, &b.data_type))
+        }
+        (DataType::Array { element: before, .. }, DataType::Array { element: after, .. }) => extends(before, after),
+        (DataType::Map { value: before, .. }, DataType::Map { value: after, .. }) => extends(before, after),
+        _ => before == after,
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_schema_after_any_other_appends_at_every_level(
+        schemas in prop::collection::vec(any_schema(), 1..5),
+        on_type_conflict in prop_oneof![Just(OnTypeConflict::VariantColumn), Just(OnTypeConflict::String)],
+        restarts in any::<bool>(),
+    ) {
+        let options = Options { on_type_conflict, ..Options::default() };
+        let mut stream = fresh(json!({"x": {"type": "integer"}}), &options);
+        for schema in schemas {
+            let document = json!({"properties": {"x": schema, "other": {"type": "string"}}});
+            let before = stream.layout();
+            if stream.replace(&document, &[]).is_err() {
+                prop_assert!(Arc::ptr_eq(&stream.layout(), &before));
+                continue;
+            }
+            let layout = stream.layout();
+            let fields = |schema: &TableSchema| DataType::Struct(schema.fields.clone());
+            prop_assert!(extends(&fields(&before.table_schema), &fields(&layout.table_schema)));
+            prop_assert!(layout.table_schema.arrow_schema().is_ok());
+            let x = source(&stream, "x");
+            prop_assert!(x.column.is_some());
+            let again = restarted(&stream, document["properties"].clone());
+            prop_assert_eq!(&again.layout().table_schema, &layout.table_schema);
+            prop_assert_eq!(source(&again, "x"), x);
+            if restarts {
+                stream = again;
+            }
+        }
+    }
 }
