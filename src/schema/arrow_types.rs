@@ -164,7 +164,7 @@ pub(super) mod tests {
             let fields = types.into_iter().enumerate();
             let fields = fields.map(|(at, (data_type, nullable))| Field { nullable, ..Field::new(format!("c{at}"), data_type) });
             let schema = TableSchema { fields: fields.collect() };
-            prop_assert_eq!(&TableSchema::from_arrow(&*schema.arrow_schema().unwrap()).unwrap(), &schema);
+            prop_assert_eq!(&TableSchema::from_arrow(&schema.arrow_schema().unwrap()).unwrap(), &schema);
             prop_assert_eq!(TableSchema::from_json(&schema.to_json()).unwrap(), schema);
         }
     }

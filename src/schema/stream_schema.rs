@@ -328,12 +328,9 @@ impl StreamSchema {
     fn column_of(&self, above: &[String], key: &str) -> Option<&Field> {
         let (layout, fields) = level_at(&self.layout.layout, &self.layout.table_schema.fields, above)?;
         let mut claimed = vec![false; fields.len()];
-        for column in layout
-            .sources
-            .iter()
-            .flat_map(|source| [source.column, source.overflow.as_ref().and_then(|overflow| overflow.column)])
-        {
-            if let Some(at) = column {
+        for source in &layout.sources {
+            let overflow = source.overflow.as_ref().and_then(|overflow| overflow.column);
+            for at in [source.column, overflow].into_iter().flatten() {
                 claimed[at] = true;
             }
         }

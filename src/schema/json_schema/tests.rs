@@ -48,7 +48,7 @@ fn integers_are_long_unless_a_bound_is_beyond_64_bits() {
     assert_eq!(type_of(json!({"type": "integer", "maximum": u64::MAX})), "decimal_38_0");
     assert_eq!(type_of(json!({"type": "integer", "minimum": -1e20})), "decimal_38_0");
     assert_eq!(type_of(json!({"type": "integer", "exclusiveMaximum": 9_223_372_036_854_775_808u64})), "long");
-    assert_eq!(type_of(json!({"type": "integer", "maximum": 9.223372036854775807e18})), "long");
+    assert_eq!(type_of(json!({"type": "integer", "maximum": 9.223_372_036_854_776e18})), "long");
 }
 
 #[test]
