@@ -41,7 +41,7 @@ pub(super) struct StreamTable {
     pub name: String,
     pub table: Table,
     pub new_table: NewTable,
-    /// Told when the table's schema is not what the last cut asked for: somebody else changed it.
+    /// Told when a commit changed the table's schema, or somebody else did.
     pub changed: Arc<std::sync::Mutex<Option<TableState>>>,
 }
 
@@ -295,7 +295,11 @@ impl Committer {
             return Err(at(Error::unavailable("the commit was not tried (fail point)")));
         }
         let table = entry.table.url();
-        match entry.table.append(append, self.commit_timeout).await {
+        let begun = self.seam.elapsed();
+        let outcome = entry.table.append(append, self.commit_timeout).await;
+        let is_good = matches!(outcome, Ok(Outcome::Committed { .. }));
+        self.report.batch_time(&entry.name, self.seam.elapsed().saturating_sub(begun), is_good);
+        match outcome {
             Ok(Outcome::Committed { version, attempts, .. }) => {
                 entry.has_committed = true;
                 let commit = Committed { table, version: Some(version), rows, files: file_count, bytes, attempts };
@@ -315,7 +319,7 @@ impl Committer {
             }
             Err(error) => return Err(at(error.at_table(table))),
         }
-        if entry.table.schema() != Some(&stream.table_schema)
+        if (is_changed || entry.table.schema() != Some(&stream.table_schema))
             && let Some(schema) = entry.table.schema()
         {
             let state = TableState {

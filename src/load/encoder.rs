@@ -142,25 +142,31 @@ impl Encoder {
     pub(super) fn run(mut self, messages: Receiver<ToEncoder>) {
         let mut streams: HashMap<usize, OpenStream> = HashMap::new();
         for message in messages {
-            let result = match message {
+            match message {
                 ToEncoder::Write(write) => {
                     let bytes = write.bytes;
-                    let result = if self.gauge.has_failed() { Ok(()) } else { self.write(&mut streams, write) };
+                    if !self.gauge.has_failed() {
+                        self.note(self.write(&mut streams, write));
+                    }
                     self.gauge.dequeue(bytes);
-                    result
                 }
-                ToEncoder::Close(stream) => streams.remove(&stream).map_or(Ok(()), |open| self.close_all(open)),
+                ToEncoder::Close(stream) => {
+                    self.note(streams.remove(&stream).map_or(Ok(()), |open| self.close_all(open)));
+                }
                 ToEncoder::Barrier => {
-                    let closed = streams.drain().try_for_each(|(_, open)| self.close_all(open));
+                    // Noted before the barrier is told: behind it the committer takes every file for finished, and lets the STATE out.
+                    self.note(streams.drain().try_for_each(|(_, open)| self.close_all(open)));
                     // Also after a failure: the committer counts.
                     drop(self.committer.send(ToCommitter::Barrier(self.index)));
                     self.cut += 1;
-                    closed
                 }
-            };
-            if let Err(error) = result {
-                self.gauge.fail(error);
             }
+        }
+    }
+
+    fn note(&self, result: Result<()>) {
+        if let Err(error) = result {
+            self.gauge.fail(error);
         }
     }
 

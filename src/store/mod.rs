@@ -40,12 +40,20 @@ pub use put_if_absent::{PutAnswer, put_if_absent};
 use crate::{Error, Result};
 
 /// What the user set about the store.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Clone, PartialEq, Default)]
 pub struct Options {
     /// `storage_options`, names in lower case. Values may be secrets: never shown.
     pub storage_options: BTreeMap<String, String>,
     /// Takes the risk of a store without put-if-absent.
     pub single_writer: bool,
+}
+
+impl Debug for Options {
+    /// Names only: any value may be a secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&String> = self.storage_options.keys().collect();
+        f.debug_struct("Options").field("storage_options", &names).field("single_writer", &self.single_writer).finish()
+    }
 }
 
 /// A store of objects below one root.

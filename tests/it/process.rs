@@ -86,6 +86,24 @@ fn a_state_without_rows_never_overtakes_the_commit_before_it() {
 }
 
 #[test]
+fn no_state_leaves_when_a_data_file_cannot_be_finished() {
+    for point in ["file:before_close=error", "file:after_put=error"] {
+        // The failure races with the cut: once is no proof.
+        for _ in 0..8 {
+            let lake = Lake::new(json!({}));
+            let output = lake.load(&[("DELTA_LOAD_FAIL_POINT", point)], &[SCHEMA.into(), record(1), state(1)]);
+            assert_eq!(
+                (output.status.code(), text(&output.stdout)),
+                (Some(75), String::new()),
+                "{point}: {}",
+                text(&output.stderr)
+            );
+            assert_eq!(rows(&lake.table()), (vec![], 0));
+        }
+    }
+}
+
+#[test]
 fn a_commit_that_fails_keeps_the_states_of_those_before_it() {
     let lake = Lake::new(json!({"batch_size_rows": 1, "state_interval_seconds": 1}));
     let lines = [SCHEMA.into(), record(1), state(1), record(2), state(2)];
