@@ -261,10 +261,10 @@ pub static SETTINGS: &[Setting] = &[
     .per_stream(),
     Setting::seconds(
         "batch_wait_limit_seconds",
-        false,
+        true,
         "300",
         "Batch wait limit",
-        "Commit at the first STATE after so many seconds.",
+        "Commit at the first STATE after so many seconds; 0: at every STATE.",
     ),
     Setting::seconds(
         "commit_without_state_seconds",
@@ -282,10 +282,10 @@ pub static SETTINGS: &[Setting] = &[
     ),
     Setting::seconds(
         "state_interval_seconds",
-        false,
+        true,
         "5",
         "State interval",
-        "The shortest time between two STATE lines on stdout. The last one is always written.",
+        "The shortest time between two STATE lines on stdout; 0: none. The last one is always written.",
     ),
     Setting::integer(
         "memory_limit_bytes",

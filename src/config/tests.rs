@@ -206,7 +206,7 @@ fn a_wrong_value_is_named_with_what_is_wanted() {
     assert_error(json!({"keep_nan": "perhaps"}), "`keep_nan` is \"perhaps\", which is not true or false");
     assert_error(json!({"max_rejects": -1}), "`max_rejects` is -1, which is not a whole number");
     assert_error(json!({"batch_size_rows": 0}), "`batch_size_rows` is 0, which is not a whole number of at least 1");
-    assert_error(json!({"state_interval_seconds": 0}), "not a number of seconds above 0");
+    assert_error(json!({"commit_timeout_seconds": 0}), "not a number of seconds above 0");
     assert_error(json!({"nested": "flat"}), "`nested` is \"flat\", which is not one of `struct`, `json`");
     assert_error(json!({"columns": []}), "`columns` is [], which is not a JSON object");
     assert_error(json!({"columns": {"a": 1}}), "`columns.a` is 1, which is not a type");

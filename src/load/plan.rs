@@ -112,7 +112,7 @@ pub struct StreamPlan {
     pub clean_up_batch_files: bool,
 }
 
-/// When a cut is made. Durations of zero are not allowed.
+/// When a cut is made. A zero wait or interval holds nothing back; the time-out is above zero.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cuts {
     /// Commit at the first STATE after so long.
