@@ -257,6 +257,11 @@ impl BatchBuilder {
             .map_err(|error| Error::internal("the rows do not make a batch of the table's schema").source(error))
     }
 
+    #[cfg(test)]
+    pub(super) fn content(&self) -> &Fields {
+        &self.fields
+    }
+
     /// Fills the metadata columns and counts the row.
     fn complete_row(&mut self, meta: &RowMeta) {
         for (index, metadata) in &self.metadata {

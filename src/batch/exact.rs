@@ -607,7 +607,7 @@ pub(super) fn decode(encoding: BinaryEncoding, text: &[u8]) -> Option<Vec<u8>> {
         BinaryEncoding::Base64 => STANDARD.decode(text).ok(),
         BinaryEncoding::Hex => {
             let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
-            if text.len() % 2 != 0 {
+            if !text.len().is_multiple_of(2) {
                 return None;
             }
             text.chunks_exact(2).map(|pair| Some(digit(*pair.first()?)? << 4 | digit(*pair.last()?)?)).collect()

@@ -14,6 +14,8 @@ mod direct;
 mod exact;
 mod fields;
 mod json;
+#[cfg(test)]
+mod laws;
 mod moment;
 mod number;
 mod strict;

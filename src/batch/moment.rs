@@ -25,7 +25,7 @@ pub(super) const LAST_DAY: i64 = 2_932_896;
 #[inline]
 pub(super) fn days_of(year: u32, month: u32, day: u32) -> Option<i32> {
     const LENGTHS: [u32; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let length = LENGTHS.get((month as usize).wrapping_sub(1))? + u32::from(is_leap && month == 2);
     if day == 0 || day > length || year == 0 || year > 9999 {
         return None;
