@@ -1,7 +1,11 @@
-//! Lines → streams: one [`Stream`] per Singer stream, arrival order kept within a stream, and the decision when to cut.
+//! Lines → streams: one [`Stream`] per Singer stream, arrival order kept within a stream.
 //!
 //! The router owns all that depends on the order of the input. It never waits for the store, except when two cuts are on their way already
 //! or a table is looked up for the first time.
+
+mod cuts;
+mod figures;
+mod streams;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -12,19 +16,17 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::ack::State;
-use super::committer::{Cut, StreamTable, ToCommitter};
-use super::encoder::{StateCount, ToEncoder, Write};
+use super::committer::ToCommitter;
+use super::encoder::{StateCount, ToEncoder};
 use super::gauge::Gauge;
-use super::plan::{DeletionVectors, OnBadLine, Plan};
-use super::stream::{Start, Stream};
-use super::table_path::table_path;
+use super::plan::{OnBadLine, Plan};
+use super::stream::Stream;
 use crate::batch::{Fault, OnBadValue, RowMeta};
-use crate::delta::{NewTable, StatisticsColumns, Table};
 use crate::error::{Error, InputLine, Result};
-use crate::report::{Coercion, Reporter};
-use crate::schema::{Growth, MetadataColumn, Missing, StreamSchema, TableFacts};
+use crate::report::Reporter;
+use crate::schema::{Growth, MetadataColumn, Missing};
 use crate::seam::Seam;
-use crate::singer::{self, BatchMessage, Message, MessageFault, SchemaMessage, StateMessage};
+use crate::singer::{self, BatchMessage, Message, MessageFault};
 use crate::source;
 use crate::store::Store;
 
@@ -81,8 +83,6 @@ const BATCH_ROWS: usize = 64 << 10;
 const WEIGHING_BYTES: usize = 1 << 20;
 /// Rejects are written ahead of their cut when they hold so much: being durable early does no harm.
 const REJECT_BYTES: usize = 8 << 20;
-/// How long a due cut waits for the next STATE before it goes back to the newest one, which may mean to rewrite a file.
-const STATE_GRACE: Duration = Duration::from_secs(10);
 
 impl Router {
     pub(super) fn new(plan: Plan, stages: Stages) -> Self {
@@ -353,128 +353,6 @@ impl Router {
         Err(error.at_line(self.line))
     }
 
-    fn schema(&mut self, message: SchemaMessage) -> Result<()> {
-        match self.by_name.get(&message.stream) {
-            Some(index) => {
-                let index = *index;
-                let keys = keys(&self.streams[index].plan.key_properties, &message)?;
-                let states = self.states;
-                let Some(before) = self.streams[index].replace(&message.singer_schema, &keys, states)? else { return Ok(()) };
-                if let Some(write) = before.rows {
-                    self.send(index, write)?;
-                }
-                self.tell_notices(index);
-                self.note_change();
-                Ok(())
-            }
-            None => self.new_stream(message),
-        }
-    }
-
-    fn new_stream(&mut self, message: SchemaMessage) -> Result<()> {
-        let name = message.stream.clone();
-        let plan = self.plan.streams.resolve(&name);
-        let keys = keys(&plan.key_properties, &message)?;
-        if keys.is_empty() && plan.primary_key_required {
-            return Err(Error::input("has no key properties, and `primary_key_required` is set")
-                .hint("set `key_properties` for the stream, or `primary_key_required = false`"));
-        }
-        let path = table_path(&plan.table_path, &name)?;
-        if let Some(other) = self.by_table.get(&path) {
-            return Err(Error::config(format!("streams `{other}` and `{name}` share the table path `{path}`"))
-                .hint("set `table_path` so that each stream has a path of its own"));
-        }
-        let table = self.stages.runtime.block_on(Table::open(self.stages.store.clone(), &path, self.stages.seam.clone()))?;
-        let facts = table.schema().map(|schema| TableFacts {
-            schema,
-            partition_columns: table.partition_columns(),
-            is_type_widening_enabled: table.is_type_widening_enabled(),
-        });
-        let schema = StreamSchema::new(&message.singer_schema, &keys, &plan.partition_by, &plan.schema, facts)?;
-        if table.version().is_none() && !self.is_probed {
-            self.stages.runtime.block_on(self.stages.store.probe())?;
-            self.is_probed = true;
-        }
-        if table.version().is_some() && !plan.partition_by.is_empty() && table.partition_columns() != schema.partition_columns() {
-            return Err(Error::schema("the table's partition columns are not those of `partition_by`")
-                .at_table(table.url())
-                .hint("leave `partition_by` out for a table that exists, or load into another table"));
-        }
-        self.announce(&plan, &keys, &name, &table);
-        let mut properties = plan.table_properties.clone();
-        match plan.deletion_vectors {
-            DeletionVectors::On => {
-                properties.insert("delta.enableDeletionVectors".into(), "true".into());
-            }
-            DeletionVectors::Auto | DeletionVectors::Off => {}
-        }
-        let is_new = table.version().is_none();
-        if is_new {
-            crate::delta::check_table_properties(&properties)?;
-        }
-        let in_force = if is_new { &properties } else { table.properties() };
-        let statistics = StatisticsColumns::of(in_force);
-        let mut options = plan.data_file.clone();
-        if let Some(codec) = in_force.get("delta.parquet.compression.codec")
-            && !plan.is_compression_set
-        {
-            options.compression = crate::data_file::Compression::parse(codec).map_err(|detail| {
-                Error::table(format!("the table property `delta.parquet.compression.codec` is \"{codec}\", {detail}"))
-                    .at_table(table.url())
-                    .hint("set `compression`, which wins over the property")
-            })?;
-        }
-        let index = self.streams.len();
-        let changed = Arc::default();
-        let new_table = NewTable { partition_columns: schema.partition_columns().to_vec(), properties, ..NewTable::default() };
-        let stream = Stream::new(Start {
-            index,
-            name: name.clone(),
-            plan,
-            table_path: path.clone(),
-            schema,
-            singer_schema: message.singer_schema,
-            statistics,
-            options,
-            changed: Arc::clone(&changed),
-            states: self.states,
-        })?;
-        self.streams.push(stream);
-        self.by_name.insert(name.clone(), index);
-        self.by_table.insert(path, name.clone());
-        self.stages.report.rows(&name, 0, 0);
-        self.tell(ToCommitter::Stream(Box::new(StreamTable { name, table, new_table, changed })));
-        self.tell_notices(index);
-        self.note_change();
-        Ok(())
-    }
-
-    fn announce(&self, plan: &super::plan::StreamPlan, keys: &[String], name: &str, table: &Table) {
-        let report = &self.stages.report;
-        let standing = match table.version() {
-            Some(version) => format!("appending to {}, version {version}", table.url()),
-            None => format!("creating {}", table.url()),
-        };
-        report.notice(Some(name), &standing);
-        if !keys.is_empty() {
-            let keys = keys.join(", ");
-            report.notice(Some(name), &format!("append-only: earlier versions of a key ({keys}) stay in the table"));
-        }
-        if plan.hard_delete {
-            report.warn(
-                Some(name),
-                "`hard_delete` does nothing in append-only mode: rows with `_sdc_deleted_at` are appended as they are",
-            );
-        }
-    }
-
-    fn tell_notices(&self, index: usize) {
-        let stream = &self.streams[index];
-        for notice in stream.schema.notices() {
-            self.stages.report.notice(Some(&stream.name), notice);
-        }
-    }
-
     fn batch(&mut self, index: usize, message: &BatchMessage) -> Result<()> {
         let mut record = Vec::new();
         for entry in &message.manifest {
@@ -507,186 +385,9 @@ impl Router {
             .hint("set `process_activate_version_messages = false` to keep the rows of all versions"))
     }
 
-    fn state(&mut self, message: &StateMessage<'_>) -> Result<()> {
-        self.states += 1;
-        self.newest_state_line = self.line.0;
-        let state = State::new(self.line.0, message.value);
-        let Some(dirty_since) = self.dirty_since else {
-            self.cut_line = self.line.0;
-            self.tell(ToCommitter::State(state));
-            return Ok(());
-        };
-        self.newest_state = Some(state);
-        self.is_dirty_before_state = true;
-        self.dirty_after_state_since = None;
-        if self.plan.cuts.at_end {
-            return Ok(());
-        }
-        let is_long_enough = self.stages.seam.elapsed() >= dirty_since + self.plan.cuts.batch_wait;
-        let has_enough_rows = |stream: &Stream| stream.plan.batch_size_rows.is_some_and(|rows| stream.rows_since_cut >= rows);
-        if is_long_enough || self.streams.iter().any(has_enough_rows) {
-            self.cut(None, false)?;
-        }
-        Ok(())
-    }
-
-    /// Looks after what time alone brings: a cut that is due, metrics.
-    pub(super) fn tick(&mut self) -> Result<()> {
-        self.report_rows();
-        self.stages.report.tick();
-        if self.plan.cuts.at_end {
-            return Ok(());
-        }
-        let now = self.stages.seam.elapsed();
-        let cuts = &self.plan.cuts;
-        let wait = cuts.batch_wait + STATE_GRACE.min(cuts.batch_wait / 10);
-        if self.is_dirty_before_state && self.dirty_since.is_some_and(|since| now >= since + wait) {
-            return self.cut(Some(self.states), false);
-        }
-        if let (Some(limit), Some(since)) = (cuts.without_state, self.dirty_after_state_since)
-            && now >= since + limit
-        {
-            return self.cut(None, true);
-        }
-        Ok(())
-    }
-
-    /// Ends a good input: all is committed.
-    pub(super) fn finish(&mut self) -> Result<()> {
-        self.report_rows();
-        if self.dirty_since.is_some() {
-            let is_without_state = self.dirty_after_state_since.is_some();
-            self.cut(None, is_without_state)?;
-        }
-        let names: Vec<&str> = self.streams.iter().map(|stream| stream.name.as_str()).collect();
-        for pattern in self.plan.streams.unmatched(&names) {
-            self.stages.report.warn(None, &format!("the entry `{pattern}` of `streams` matched no stream of the input"));
-        }
-        Ok(())
-    }
-
-    /// Ends a bad input: all up to the newest STATE is committed, later rows are left out.
-    pub(super) fn finish_badly(&mut self) -> Result<()> {
-        self.report_rows();
-        if self.is_dirty_before_state && !self.plan.cuts.at_end {
-            self.cut(Some(self.states), false)?;
-        }
-        Ok(())
-    }
-
     /// Returns the line of the newest STATE, 0 before the first.
     pub(super) fn newest_state_line(&self) -> u64 {
         self.newest_state_line
-    }
-
-    /// Tells the counted coercions; once, at the end.
-    pub(super) fn report_coercions(&self) {
-        for stream in &self.streams {
-            for (field, kind, count) in stream.tally.iter() {
-                let (field, kind) = (field.to_owned(), kind.to_string());
-                let coercion = Coercion { field, kind, count: count.count, example: count.example.clone(), line: count.line };
-                self.stages.report.coerced(&stream.name, coercion);
-            }
-        }
-    }
-
-    /// Commits all rows before STATE number `before` (`None`: all rows), and then lets the newest STATE out.
-    fn cut(&mut self, before: Option<StateCount>, is_without_state: bool) -> Result<()> {
-        for index in 0..self.streams.len() {
-            self.flush(index)?;
-        }
-        for encoder in &self.stages.encoders {
-            drop(encoder.send(ToEncoder::Barrier));
-        }
-        let mut streams = Vec::new();
-        for stream in &mut self.streams {
-            streams.extend(stream.cut(before, &self.stages.run_id)?);
-            stream.rows_since_cut = 0;
-        }
-        let line = match before {
-            Some(_) => self.newest_state_line,
-            None => self.line.0,
-        };
-        let is_covered = |states: StateCount| before.is_none_or(|before| states < before);
-        let (covered, kept) = std::mem::take(&mut self.batch_files).into_iter().partition(|(states, _)| is_covered(*states));
-        self.batch_files = kept;
-        let cut = Cut {
-            before,
-            streams,
-            state: self.newest_state.take(),
-            lines: (self.cut_line + 1, line),
-            is_without_state,
-            batch_files: covered.into_iter().map(|(_, path): (StateCount, PathBuf)| path).collect(),
-        };
-        self.cut_line = line;
-        self.is_dirty_before_state = false;
-        if before.is_some() {
-            self.dirty_since = self.dirty_after_state_since;
-        } else {
-            self.dirty_since = None;
-            self.dirty_after_state_since = None;
-        }
-        self.tell(ToCommitter::Cut(cut));
-        // One cut may be committed while the next stretch is read; a second one waits here.
-        match self.stages.runtime.block_on(self.stages.cuts_allowed.acquire()) {
-            Ok(permit) => permit.forget(),
-            Err(error) => return Err(Error::internal("the committer is gone").source(error)),
-        }
-        for index in 0..self.streams.len() {
-            let states = self.states;
-            let followed = self.streams[index].follow_table(states).map_err(|error| self.name_stream(index, error))?;
-            if let Some(write) = followed {
-                self.send(index, write)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Passes the open batch of a stream on.
-    fn flush(&mut self, index: usize) -> Result<()> {
-        if let Some(write) = self.streams[index].take_batch()? {
-            self.send(index, write)?;
-        }
-        Ok(())
-    }
-
-    fn send(&mut self, index: usize, write: Write) -> Result<()> {
-        let limit = usize::try_from(self.plan.memory_limit_bytes / 8).unwrap_or(usize::MAX).min(3 * BATCH_BYTES);
-        self.stages.gauge.enqueue(write.bytes, limit);
-        let encoder = &self.stages.encoders[index % self.stages.encoders.len()];
-        encoder.send(ToEncoder::Write(write)).map_err(|_| Error::internal("an encoder is gone"))
-    }
-
-    /// Flushes the largest streams until all of them together are well below the limit.
-    fn relieve_memory(&mut self) -> Result<()> {
-        let limit = usize::try_from(self.plan.memory_limit_bytes / 2).unwrap_or(usize::MAX);
-        let open: usize = self.streams.iter().map(|stream| stream.builder.bytes()).sum();
-        if open + self.stages.gauge.queued() + self.stages.gauge.encoding() <= limit {
-            return Ok(());
-        }
-        let mut largest: Vec<(usize, usize)> = self.streams.iter().map(|stream| (stream.held_bytes(), stream.index)).collect();
-        largest.sort_unstable_by(|a, b| b.cmp(a));
-        let mut freed = 0;
-        for (bytes, index) in largest {
-            if bytes == 0 || freed >= limit / 2 {
-                break;
-            }
-            freed += bytes;
-            self.flush(index)?;
-            let encoder = &self.stages.encoders[index % self.stages.encoders.len()];
-            drop(encoder.send(ToEncoder::Close(index)));
-        }
-        Ok(())
-    }
-
-    fn report_rows(&mut self) {
-        for stream in &mut self.streams {
-            let (rows, bytes) = std::mem::take(&mut stream.unreported);
-            if rows > 0 {
-                self.stages.report.rows(&stream.name, rows, bytes);
-            }
-        }
-        self.stages.report.lines(self.line.0);
     }
 
     fn tell(&self, message: ToCommitter) {
@@ -708,14 +409,4 @@ fn before_schema(kind: &str, stream: &str) -> Error {
     Error::input(format!("a {kind} came before any SCHEMA of the stream"))
         .in_stream(stream)
         .hint("correct the tap: a SCHEMA message comes first")
-}
-
-fn keys(set: &Option<Vec<String>>, message: &SchemaMessage) -> Result<Vec<String>> {
-    let keys = set.clone().unwrap_or_else(|| message.key_properties.clone());
-    for key in &keys {
-        if message.singer_schema["properties"].get(key).is_none() {
-            return Err(Error::input(format!("the key property `{key}` is not among the properties of the SCHEMA")));
-        }
-    }
-    Ok(keys)
 }

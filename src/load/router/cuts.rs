@@ -1,0 +1,173 @@
+//! When a cut is made, and what a cut is: one input position for all streams.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Router;
+use crate::error::{Error, Result};
+use crate::load::ack::State;
+use crate::load::committer::{Cut, ToCommitter};
+use crate::load::encoder::{StateCount, ToEncoder, Write};
+use crate::load::stream::Stream;
+use crate::singer::StateMessage;
+
+/// How long a due cut waits for the next STATE before it goes back to the newest one, which may mean to rewrite a file.
+const STATE_GRACE: Duration = Duration::from_secs(10);
+
+impl Router {
+    pub(super) fn state(&mut self, message: &StateMessage<'_>) -> Result<()> {
+        self.states += 1;
+        self.newest_state_line = self.line.0;
+        let state = State::new(self.line.0, message.value);
+        let Some(dirty_since) = self.dirty_since else {
+            self.cut_line = self.line.0;
+            self.tell(ToCommitter::State(state));
+            return Ok(());
+        };
+        self.newest_state = Some(state);
+        self.is_dirty_before_state = true;
+        self.dirty_after_state_since = None;
+        if self.plan.cuts.at_end {
+            return Ok(());
+        }
+        let is_long_enough = self.stages.seam.elapsed() >= dirty_since + self.plan.cuts.batch_wait;
+        let has_enough_rows = |stream: &Stream| stream.plan.batch_size_rows.is_some_and(|rows| stream.rows_since_cut >= rows);
+        if is_long_enough || self.streams.iter().any(has_enough_rows) {
+            self.cut(None, false)?;
+        }
+        Ok(())
+    }
+
+    /// Looks after what time alone brings: a cut that is due, metrics.
+    pub(in crate::load) fn tick(&mut self) -> Result<()> {
+        self.report_rows();
+        self.stages.report.tick();
+        if self.plan.cuts.at_end {
+            return Ok(());
+        }
+        let now = self.stages.seam.elapsed();
+        let cuts = &self.plan.cuts;
+        let wait = cuts.batch_wait + STATE_GRACE.min(cuts.batch_wait / 10);
+        if self.is_dirty_before_state && self.dirty_since.is_some_and(|since| now >= since + wait) {
+            return self.cut(Some(self.states), false);
+        }
+        if let (Some(limit), Some(since)) = (cuts.without_state, self.dirty_after_state_since)
+            && now >= since + limit
+        {
+            return self.cut(None, true);
+        }
+        Ok(())
+    }
+
+    /// Ends a good input: all is committed.
+    pub(in crate::load) fn finish(&mut self) -> Result<()> {
+        self.report_rows();
+        if self.dirty_since.is_some() {
+            let is_without_state = self.dirty_after_state_since.is_some();
+            self.cut(None, is_without_state)?;
+        }
+        let names: Vec<&str> = self.streams.iter().map(|stream| stream.name.as_str()).collect();
+        for pattern in self.plan.streams.unmatched(&names) {
+            self.stages.report.warn(None, &format!("the entry `{pattern}` of `streams` matched no stream of the input"));
+        }
+        Ok(())
+    }
+
+    /// Ends a bad input: all up to the newest STATE is committed, later rows are left out.
+    pub(in crate::load) fn finish_badly(&mut self) -> Result<()> {
+        self.report_rows();
+        if self.is_dirty_before_state && !self.plan.cuts.at_end {
+            self.cut(Some(self.states), false)?;
+        }
+        Ok(())
+    }
+
+    /// Commits all rows before STATE number `before` (`None`: all rows), and then lets the newest STATE out.
+    pub(super) fn cut(&mut self, before: Option<StateCount>, is_without_state: bool) -> Result<()> {
+        for index in 0..self.streams.len() {
+            self.flush(index)?;
+        }
+        for encoder in &self.stages.encoders {
+            drop(encoder.send(ToEncoder::Barrier));
+        }
+        let mut streams = Vec::new();
+        for stream in &mut self.streams {
+            streams.extend(stream.cut(before, &self.stages.run_id)?);
+            stream.rows_since_cut = 0;
+        }
+        let line = match before {
+            Some(_) => self.newest_state_line,
+            None => self.line.0,
+        };
+        let is_covered = |states: StateCount| before.is_none_or(|before| states < before);
+        let (covered, kept) = std::mem::take(&mut self.batch_files).into_iter().partition(|(states, _)| is_covered(*states));
+        self.batch_files = kept;
+        let cut = Cut {
+            before,
+            streams,
+            state: self.newest_state.take(),
+            lines: (self.cut_line + 1, line),
+            is_without_state,
+            batch_files: covered.into_iter().map(|(_, path): (StateCount, PathBuf)| path).collect(),
+        };
+        self.cut_line = line;
+        self.is_dirty_before_state = false;
+        if before.is_some() {
+            self.dirty_since = self.dirty_after_state_since;
+        } else {
+            self.dirty_since = None;
+            self.dirty_after_state_since = None;
+        }
+        self.tell(ToCommitter::Cut(cut));
+        // One cut may be committed while the next stretch is read; a second one waits here.
+        match self.stages.runtime.block_on(self.stages.cuts_allowed.acquire()) {
+            Ok(permit) => permit.forget(),
+            Err(error) => return Err(Error::internal("the committer is gone").source(error)),
+        }
+        for index in 0..self.streams.len() {
+            let states = self.states;
+            let followed = self.streams[index].follow_table(states).map_err(|error| self.name_stream(index, error))?;
+            if let Some(write) = followed {
+                self.send(index, write)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes the open batch of a stream on.
+    pub(super) fn flush(&mut self, index: usize) -> Result<()> {
+        if let Some(write) = self.streams[index].take_batch()? {
+            self.send(index, write)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn send(&mut self, index: usize, write: Write) -> Result<()> {
+        let limit = usize::try_from(self.plan.memory_limit_bytes / 8).unwrap_or(usize::MAX).min(3 * super::BATCH_BYTES);
+        self.stages.gauge.enqueue(write.bytes, limit);
+        let encoder = &self.stages.encoders[index % self.stages.encoders.len()];
+        encoder.send(ToEncoder::Write(write)).map_err(|_| Error::internal("an encoder is gone"))
+    }
+
+    /// Flushes the largest streams until all of them together are well below the limit.
+    pub(super) fn relieve_memory(&mut self) -> Result<()> {
+        let limit = usize::try_from(self.plan.memory_limit_bytes / 2).unwrap_or(usize::MAX);
+        let open: usize = self.streams.iter().map(|stream| stream.builder.bytes()).sum();
+        if open + self.stages.gauge.queued() + self.stages.gauge.encoding() <= limit {
+            return Ok(());
+        }
+        let mut largest: Vec<(usize, usize)> = self.streams.iter().map(|stream| (stream.held_bytes(), stream.index)).collect();
+        largest.sort_unstable_by(|a, b| b.cmp(a));
+        let mut freed = 0;
+        for (bytes, index) in largest {
+            if bytes == 0 || freed >= limit / 2 {
+                break;
+            }
+            freed += bytes;
+            self.flush(index)?;
+            let encoder = &self.stages.encoders[index % self.stages.encoders.len()];
+            drop(encoder.send(ToEncoder::Close(index)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! SCHEMA messages: new streams with their tables, and schemas that change.
+
+use std::sync::Arc;
+
+use super::Router;
+use crate::delta::{NewTable, StatisticsColumns, Table};
+use crate::error::{Error, Result};
+use crate::load::committer::{StreamTable, ToCommitter};
+use crate::load::plan::{DeletionVectors, StreamPlan};
+use crate::load::stream::{Start, Stream};
+use crate::load::table_path::table_path;
+use crate::schema::{StreamSchema, TableFacts};
+use crate::singer::SchemaMessage;
+
+impl Router {
+    pub(super) fn schema(&mut self, message: SchemaMessage) -> Result<()> {
+        match self.by_name.get(&message.stream) {
+            Some(index) => {
+                let index = *index;
+                let keys = keys(&self.streams[index].plan.key_properties, &message)?;
+                let states = self.states;
+                let Some(before) = self.streams[index].replace(&message.singer_schema, &keys, states)? else { return Ok(()) };
+                if let Some(write) = before.rows {
+                    self.send(index, write)?;
+                }
+                self.tell_notices(index);
+                self.note_change();
+                Ok(())
+            }
+            None => self.new_stream(message),
+        }
+    }
+
+    fn new_stream(&mut self, message: SchemaMessage) -> Result<()> {
+        let name = message.stream.clone();
+        let plan = self.plan.streams.resolve(&name);
+        let keys = keys(&plan.key_properties, &message)?;
+        if keys.is_empty() && plan.primary_key_required {
+            return Err(Error::input("has no key properties, and `primary_key_required` is set")
+                .hint("set `key_properties` for the stream, or `primary_key_required = false`"));
+        }
+        let path = table_path(&plan.table_path, &name)?;
+        if let Some(other) = self.by_table.get(&path) {
+            return Err(Error::config(format!("streams `{other}` and `{name}` share the table path `{path}`"))
+                .hint("set `table_path` so that each stream has a path of its own"));
+        }
+        let table = self.stages.runtime.block_on(Table::open(self.stages.store.clone(), &path, self.stages.seam.clone()))?;
+        let facts = table.schema().map(|schema| TableFacts {
+            schema,
+            partition_columns: table.partition_columns(),
+            is_type_widening_enabled: table.is_type_widening_enabled(),
+        });
+        let schema = StreamSchema::new(&message.singer_schema, &keys, &plan.partition_by, &plan.schema, facts)?;
+        if table.version().is_none() && !self.is_probed {
+            self.stages.runtime.block_on(self.stages.store.probe())?;
+            self.is_probed = true;
+        }
+        if table.version().is_some() && !plan.partition_by.is_empty() && table.partition_columns() != schema.partition_columns() {
+            return Err(Error::schema("the table's partition columns are not those of `partition_by`")
+                .at_table(table.url())
+                .hint("leave `partition_by` out for a table that exists, or load into another table"));
+        }
+        self.announce(&plan, &keys, &name, &table);
+        let mut properties = plan.table_properties.clone();
+        match plan.deletion_vectors {
+            DeletionVectors::On => {
+                properties.insert("delta.enableDeletionVectors".into(), "true".into());
+            }
+            DeletionVectors::Auto | DeletionVectors::Off => {}
+        }
+        let is_new = table.version().is_none();
+        if is_new {
+            crate::delta::check_table_properties(&properties)?;
+        }
+        let in_force = if is_new { &properties } else { table.properties() };
+        let statistics = StatisticsColumns::of(in_force);
+        let mut options = plan.data_file.clone();
+        if let Some(codec) = in_force.get("delta.parquet.compression.codec")
+            && !plan.is_compression_set
+        {
+            options.compression = crate::data_file::Compression::parse(codec).map_err(|detail| {
+                Error::table(format!("the table property `delta.parquet.compression.codec` is \"{codec}\", {detail}"))
+                    .at_table(table.url())
+                    .hint("set `compression`, which wins over the property")
+            })?;
+        }
+        let index = self.streams.len();
+        let changed = Arc::default();
+        let new_table = NewTable { partition_columns: schema.partition_columns().to_vec(), properties, ..NewTable::default() };
+        let stream = Stream::new(Start {
+            index,
+            name: name.clone(),
+            plan,
+            table_path: path.clone(),
+            schema,
+            singer_schema: message.singer_schema,
+            statistics,
+            options,
+            changed: Arc::clone(&changed),
+            states: self.states,
+        })?;
+        self.streams.push(stream);
+        self.by_name.insert(name.clone(), index);
+        self.by_table.insert(path, name.clone());
+        self.stages.report.rows(&name, 0, 0);
+        self.tell(ToCommitter::Stream(Box::new(StreamTable { name, table, new_table, changed })));
+        self.tell_notices(index);
+        self.note_change();
+        Ok(())
+    }
+
+    fn announce(&self, plan: &StreamPlan, keys: &[String], name: &str, table: &Table) {
+        let report = &self.stages.report;
+        let standing = match table.version() {
+            Some(version) => format!("appending to {}, version {version}", table.url()),
+            None => format!("creating {}", table.url()),
+        };
+        report.notice(Some(name), &standing);
+        if !keys.is_empty() {
+            let keys = keys.join(", ");
+            report.notice(Some(name), &format!("append-only: earlier versions of a key ({keys}) stay in the table"));
+        }
+        if plan.hard_delete {
+            report.warn(
+                Some(name),
+                "`hard_delete` does nothing in append-only mode: rows with `_sdc_deleted_at` are appended as they are",
+            );
+        }
+    }
+
+    pub(super) fn tell_notices(&self, index: usize) {
+        let stream = &self.streams[index];
+        for notice in stream.schema.notices() {
+            self.stages.report.notice(Some(&stream.name), notice);
+        }
+    }
+}
+
+fn keys(set: &Option<Vec<String>>, message: &SchemaMessage) -> Result<Vec<String>> {
+    let keys = set.clone().unwrap_or_else(|| message.key_properties.clone());
+    for key in &keys {
+        if message.singer_schema["properties"].get(key).is_none() {
+            return Err(Error::input(format!("the key property `{key}` is not among the properties of the SCHEMA")));
+        }
+    }
+    Ok(keys)
+}
