@@ -54,7 +54,7 @@ enum Stage<W: Write + Send> {
         held: Vec<RecordBatch>,
         held_bytes: usize,
     },
-    Encoding(Encoder<W>),
+    Encoding(Box<Encoder<W>>),
     /// Encoding failed; the sink is gone.
     Broken,
 }
@@ -175,7 +175,7 @@ impl<W: Write + Send> FileBuilder<W> {
         for batch in held {
             encoder.write(&batch).map_err(write_error)?;
         }
-        self.stage = Stage::Encoding(encoder);
+        self.stage = Stage::Encoding(Box::new(encoder));
         Ok(())
     }
 

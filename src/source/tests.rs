@@ -240,7 +240,7 @@ fn numbers_keep_their_digits() {
     let half = Float16Array::from_iter_values([1.5f32, -2.0].map(|value| {
         // Exact in 16 bits: sign, exponent and ten bits of fraction are those of the 32-bit form.
         let bits = value.to_bits();
-        let half = (bits >> 16 & 0x8000) | ((bits >> 13) - (112 << 10) & 0x7FFF);
+        let half = (bits >> 16 & 0x8000) | (((bits >> 13) - (112 << 10)) & 0x7FFF);
         <arrow::datatypes::Float16Type as arrow::datatypes::ArrowPrimitiveType>::Native::from_bits(half as u16)
     }));
     assert_eq!(cells(half), ["1.5", "-2.0"]);

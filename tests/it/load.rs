@@ -171,8 +171,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(prop_oneof![4 => (0usize..3).prop_map(Step::Record), 1 => Just(Step::State)], 0..60)
 }
 
-/// Lines, and per stream the rows with the number of STATE messages before each.
-fn script(steps: &[Step]) -> (Vec<String>, Vec<Vec<(i64, i64)>>, i64) {
+/// Per stream the rows, each with the number of STATE messages before it.
+type Expected = Vec<Vec<(i64, i64)>>;
+
+/// Lines, the rows that they hold, the number of STATE messages.
+fn script(steps: &[Step]) -> (Vec<String>, Expected, i64) {
     let names = ["a", "b", "c"];
     let mut lines: Vec<String> = names.iter().map(|name| schema(name)).collect();
     let mut expected = vec![Vec::new(); 3];

@@ -30,7 +30,7 @@ const DAY_MILLISECONDS: i64 = 86_400_000;
 /// A column: its nulls, and how its other cells are written.
 pub(super) struct Column<'a> {
     nulls: Option<NullBuffer>,
-    cell: Box<dyn Fn(usize, &mut Vec<u8>) + 'a>,
+    cell: Cell<'a>,
 }
 
 impl<'a> Column<'a> {
