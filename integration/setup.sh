@@ -19,7 +19,9 @@ say() { echo "setup: $*" >&2; }
 system_packages() {
   local missing=()
   command -v zstd >/dev/null || missing+=(zstd)
-  command -v java >/dev/null || missing+=(openjdk-17-jre-headless)
+  # Spark 4 needs Java 17 or later; an older one on the path counts as none.
+  java_version=$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' || true)
+  [[ ${java_version:-0} -ge 17 ]] || missing+=(openjdk-17-jre-headless)
   command -v mvn >/dev/null || missing+=(maven)
   command -v setpriv >/dev/null || missing+=(util-linux)
   python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3 python3-venv)

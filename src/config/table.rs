@@ -289,7 +289,7 @@ pub static SETTINGS: &[Setting] = &[
     ),
     Setting::integer(
         "memory_limit_bytes",
-        1 << 20,
+        64 << 20,
         "536870912",
         "Memory limit",
         "In-memory bytes of all streams. An input line may take a fifth of it.",

@@ -132,7 +132,7 @@ fn defaults_are_those_of_the_contract() {
 fn settings_of_the_load_reach_the_plan() {
     let plan = good(json!({
         "on_bad_line": "skip", "commit_at": "end", "batch_wait_limit_seconds": 1.5, "commit_timeout_seconds": 60,
-        "state_interval_seconds": 0.01, "memory_limit_bytes": 1_048_576, "single_writer": true, "pipeline": "nightly",
+        "state_interval_seconds": 0.01, "memory_limit_bytes": 67_108_864, "single_writer": true, "pipeline": "nightly",
     }));
     assert_eq!(plan.on_bad_line, OnBadLine::Skip);
     assert!(plan.cuts.at_end);
@@ -140,7 +140,7 @@ fn settings_of_the_load_reach_the_plan() {
     assert_eq!(plan.cuts.batch_wait, Duration::from_millis(1500));
     assert_eq!(plan.cuts.commit_timeout, Duration::from_secs(60));
     assert_eq!(plan.cuts.state_interval, Duration::from_millis(10));
-    assert_eq!(plan.memory_limit_bytes, 1 << 20);
+    assert_eq!(plan.memory_limit_bytes, 64 << 20);
     assert!(plan.store.single_writer);
     assert_eq!(plan.pipeline.as_deref(), Some("nightly"));
     assert_eq!(good(json!({"commit_without_state_seconds": 0})).cuts.without_state, None);

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::ops::Range;
 
 use ::parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use ::parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use ::parquet::file::reader::ChunkReader;
 
 use super::FileBuilder;
@@ -41,7 +42,7 @@ pub fn copy_rows<R: ChunkReader + 'static, W: Write + Send>(
             skipped_rows = end;
         } else if first_row < range.end {
             groups.push(index);
-            let row_bytes = (group.total_byte_size() / group_rows.max(1)).max(1);
+            let row_bytes = (decoded_bytes(group) / group_rows.max(1)).max(1);
             batch_rows = batch_rows.min((BATCH_BYTES / row_bytes).max(1));
         }
         first_row = end;
@@ -61,6 +62,13 @@ pub fn copy_rows<R: ChunkReader + 'static, W: Write + Send>(
         into.write(&batch.map_err(|error| read_error(error.into()))?)?;
     }
     Ok(())
+}
+
+/// Bytes of a row group's values in memory, as far as the file tells: a text that a dictionary holds once counts for every row.
+fn decoded_bytes(group: &RowGroupMetaData) -> i64 {
+    let column =
+        |column: &ColumnChunkMetaData| column.unencoded_byte_array_data_bytes().unwrap_or(0).max(column.uncompressed_size());
+    group.columns().iter().map(column).sum()
 }
 
 fn to_usize(rows: u64) -> Result<usize> {

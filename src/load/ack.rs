@@ -26,6 +26,12 @@ impl State {
         };
         Self { line, text: (!is_empty).then(|| text.to_vec()) }
     }
+
+    /// Returns the state that stands for this one and `older`: one that says nothing does not hide what the older one says.
+    pub(super) fn after(mut self, older: Option<State>) -> Self {
+        self.text = self.text.or(older.and_then(|older| older.text));
+        self
+    }
 }
 
 /// The writer of STATE lines.
@@ -35,6 +41,8 @@ pub(super) struct Ack {
     /// Covered, not yet printed.
     pending: Option<Vec<u8>>,
     printed_at: Option<Duration>,
+    /// Whoever reads the output has gone.
+    is_closed: bool,
     /// The line of the newest STATE that is covered.
     covered_line: Option<u64>,
     printed: u64,
@@ -42,7 +50,7 @@ pub(super) struct Ack {
 
 impl Ack {
     pub(super) fn new(output: Box<dyn Write + Send>, interval: Duration) -> Self {
-        Self { output, interval, pending: None, printed_at: None, covered_line: None, printed: 0 }
+        Self { output, interval, pending: None, printed_at: None, is_closed: false, covered_line: None, printed: 0 }
     }
 
     /// Takes note that all input before `state` is durably applied; prints it if the interval allows.
@@ -62,12 +70,13 @@ impl Ack {
         }
     }
 
-    /// Prints what is pending, whatever the interval: the end of the load.
+    /// Prints what is pending, whatever the interval: the end of the load, good or bad, since what it covers is committed.
     pub(super) fn print(&mut self, now: Duration) -> Result<()> {
-        let Some(mut text) = self.pending.take() else { return Ok(()) };
+        let Some(mut text) = self.pending.take().filter(|_| !self.is_closed) else { return Ok(()) };
         text.push(b'\n');
         // One write per line: a reader that is killed in between never sees half of one.
         self.output.write_all(&text).and_then(|()| self.output.flush()).map_err(|error| {
+            self.is_closed = true;
             Error::denied("the STATE cannot be written to stdout")
                 .source(error)
                 .hint("whatever reads the output closed it; what is committed stays, and the tap sends again what came after the last STATE that was read")

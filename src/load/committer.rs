@@ -4,7 +4,7 @@
 //! cuts before, has landed; after a failure nothing more is committed and nothing more leaves.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -33,7 +33,7 @@ pub(super) enum ToCommitter {
     /// Commit, once every encoder has passed its barrier.
     Cut(Cut),
     /// A STATE before which everything is committed already.
-    State(State),
+    State(Arc<Mutex<Option<State>>>),
 }
 
 /// A stream's table, and the way back to the router.
@@ -42,7 +42,7 @@ pub(super) struct StreamTable {
     pub table: Table,
     pub new_table: NewTable,
     /// Told when a commit changed the table's schema, or somebody else did.
-    pub changed: Arc<std::sync::Mutex<Option<TableState>>>,
+    pub changed: Arc<Mutex<Option<TableState>>>,
 }
 
 /// What the router needs to know about a table that changed.
@@ -84,6 +84,8 @@ pub(super) struct StreamCut {
 pub(super) struct Ended {
     /// The line of the newest STATE before which all is committed.
     pub covered_line: Option<u64>,
+    /// Whether rows are committed that the tap sends again, since no STATE stands for them.
+    pub has_rows_behind_state: bool,
     pub tables: Vec<EndedTable>,
 }
 
@@ -102,7 +104,7 @@ struct Entry {
     name: String,
     table: Table,
     new_table: NewTable,
-    changed: Arc<std::sync::Mutex<Option<TableState>>>,
+    changed: Arc<Mutex<Option<TableState>>>,
     files: Sequencer,
     has_committed: bool,
 }
@@ -116,6 +118,8 @@ pub(super) struct Committer {
     pub commit_timeout: Duration,
     pub run_id: String,
     pub pipeline: Option<String>,
+    /// Held while a file is split: one at a time, since each decodes and encodes beside the running load.
+    pub splitting: tokio::sync::Mutex<()>,
     /// One permit per cut that may wait here.
     pub cuts_allowed: Arc<tokio::sync::Semaphore>,
 }
@@ -133,6 +137,7 @@ impl Committer {
         let mut barriers: Vec<u64> = vec![0; self.encoders];
         let mut waiting: VecDeque<Cut> = VecDeque::new();
         let mut done = 0;
+        let mut has_rows_behind_state = false;
         loop {
             let received = if ack.is_pending() {
                 // A STATE waits for its interval; look after it also while nothing comes.
@@ -156,18 +161,32 @@ impl Committer {
                 Some(ToCommitter::File(file)) => entries[file.plan.stream].files.add(file),
                 Some(ToCommitter::Barrier(encoder)) => barriers[encoder] += 1,
                 Some(ToCommitter::Cut(cut)) => waiting.push_back(cut),
-                Some(ToCommitter::State(state)) => match waiting.back_mut() {
-                    // Nothing lies between that cut and this STATE: it leaves with the cut, and no sooner.
-                    Some(cut) => cut.state = Some(state),
-                    None if self.gauge.has_failed() => {}
-                    None => self.note(self.report_states(&mut ack, |ack, now| ack.covered(state, now))),
-                },
+                Some(ToCommitter::State(told)) => {
+                    let state = told.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    match (state, waiting.back_mut()) {
+                        // Nothing lies between that cut and this STATE: it leaves with the cut, and no sooner.
+                        (Some(state), Some(cut)) => cut.state = Some(state.after(cut.state.take())),
+                        (Some(state), None) if !self.gauge.has_failed() => {
+                            self.note(self.report_states(&mut ack, |ack, now| ack.covered(state, now)));
+                        }
+                        _ => {}
+                    }
+                }
             }
             while barriers.iter().all(|passed| *passed > done)
                 && let Some(cut) = waiting.pop_front()
             {
                 if !self.gauge.has_failed() {
+                    // A commit may take long: what waits for its interval does not wait for that too.
+                    self.note(self.report_states(&mut ack, Ack::print_due));
+                    let is_without_state = cut.is_without_state;
+                    let has_state = cut.state.is_some();
                     let result = self.cut(cut, done, &mut entries, &mut ack).await;
+                    has_rows_behind_state = match &result {
+                        Ok(()) => is_without_state || (has_rows_behind_state && !has_state),
+                        // The cut may have landed in part.
+                        Err(_) => has_rows_behind_state || is_without_state,
+                    };
                     self.note(result);
                 }
                 done += 1;
@@ -178,9 +197,8 @@ impl Committer {
             let paths = entry.files.discard().await;
             self.delete(&entry.name, paths).await;
         }
-        if !self.gauge.has_failed() {
-            self.note(self.report_states(&mut ack, Ack::print));
-        }
+        // Also after a failure: what a covered STATE stands for is committed, and would come again without it.
+        self.note(self.report_states(&mut ack, Ack::print));
         let ended = |entry: &Entry| EndedTable {
             stream: entry.name.clone(),
             url: entry.table.url(),
@@ -188,7 +206,7 @@ impl Committer {
             has_committed: entry.has_committed,
         };
         let tables = entries.iter().map(ended).collect();
-        Ended { covered_line: ack.covered_line(), tables }
+        Ended { covered_line: ack.covered_line(), has_rows_behind_state, tables }
     }
 
     fn note(&self, result: Result<()>) {
@@ -276,7 +294,8 @@ impl Committer {
         provenance: Provenance,
     ) -> Result<Option<String>> {
         let at = |error: Error| error.in_stream(entry.name.clone());
-        let Taken { files, left_over } = entry.files.take(position, &self.store, &self.seam).await.map_err(at)?;
+        let Taken { files, left_over } =
+            entry.files.take(position, &self.store, &self.seam, &self.splitting).await.map_err(at)?;
         let is_changed = entry.table.schema() != Some(&stream.table_schema);
         let is_without_columns = stream.table_schema.fields.is_empty();
         if files.is_empty() && (!is_changed || is_without_columns) {
@@ -327,7 +346,7 @@ impl Committer {
                 partition_columns: entry.table.partition_columns().to_vec(),
                 is_type_widening_enabled: entry.table.is_type_widening_enabled(),
             };
-            *entry.changed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(state);
+            *entry.changed.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
         }
         self.delete(&entry.name, left_over).await;
         Ok(Some(entry.name.clone()))

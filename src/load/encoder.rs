@@ -17,6 +17,7 @@ use super::gauge::Gauge;
 use crate::data_file::{self, FileBuilder};
 use crate::delta::StatisticsColumns;
 use crate::error::{Error, Result};
+use crate::report::Reporter;
 use crate::schema::TableSchema;
 use crate::seam::{Seam, fail_point};
 use crate::store::{Store, Upload};
@@ -30,6 +31,8 @@ pub(super) type PartitionValues = Vec<(String, Option<String>)>;
 /// What the files of one stream have in common until its schema changes.
 #[derive(Debug)]
 pub(super) struct FilePlan {
+    /// Name of the stream.
+    pub name: String,
     /// Index of the stream.
     pub stream: usize,
     /// The table below the store's root.
@@ -123,8 +126,24 @@ pub(super) struct Encoder {
     pub committer: UnboundedSender<ToCommitter>,
     pub runtime: tokio::runtime::Handle,
     pub seam: Seam,
+    pub report: Arc<Reporter>,
+    /// Files of all streams that may be open here at once.
+    pub open_files_limit: usize,
+    /// One permit per file that is being made durable.
+    pub finishing: Arc<tokio::sync::Semaphore>,
     /// Barriers passed.
     pub cut: u64,
+}
+
+/// Tells the router that an encoder which panicked will take nothing more.
+struct PanicGuard(Arc<Gauge>);
+
+impl Drop for PanicGuard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(Error::internal("an encoder broke down"));
+        }
+    }
 }
 
 /// The files of one stream that are open, under one plan: one per partition, in the order of their opening.
@@ -134,12 +153,10 @@ struct OpenStream {
     by_values: HashMap<PartitionValues, usize>,
 }
 
-/// More open partitions than this are closed early, the fullest first: each holds encoder buffers per column.
-const MAX_OPEN_PARTITIONS: usize = 64;
-
 impl Encoder {
     /// Works until the router hangs up. After a failure it goes on receiving, so that the router never waits for it, and writes nothing.
     pub(super) fn run(mut self, messages: Receiver<ToEncoder>) {
+        let _guard = PanicGuard(self.gauge.clone());
         let mut streams: HashMap<usize, OpenStream> = HashMap::new();
         for message in messages {
             match message {
@@ -180,12 +197,20 @@ impl Encoder {
                 streams.insert(plan.stream, old);
             }
         }
-        let open = streams.entry(plan.stream).or_insert_with(|| OpenStream {
-            plan: plan.clone(),
-            files: Vec::new(),
-            by_values: HashMap::new(),
-        });
         for partition in data_file::split_partitions(&batch, &plan.partition_columns)? {
+            if partition.empty_texts > 0 {
+                let what = "an empty text in a partition column cannot be told from null there: it is stored as null";
+                self.report.warn(Some(&plan.name), what);
+            }
+            let is_open = streams.get(&plan.stream).is_some_and(|open| open.by_values.contains_key(&partition.values));
+            if !is_open && streams.values().map(|open| open.files.len()).sum::<usize>() >= self.open_files_limit {
+                self.close_fullest(streams)?;
+            }
+            let open = streams.entry(plan.stream).or_insert_with(|| OpenStream {
+                plan: plan.clone(),
+                files: Vec::new(),
+                by_values: HashMap::new(),
+            });
             let rows_before_last = match &partition.rows {
                 None => marks.rows_before_last,
                 Some(rows) => rows.partition_point(|row| u64::from(*row) < marks.rows_before_last) as u64,
@@ -210,11 +235,18 @@ impl Encoder {
                 self.close_one(open, index)?;
             }
         }
-        while open.files.len() > MAX_OPEN_PARTITIONS {
-            let fullest = open.files.iter().enumerate().max_by_key(|(_, file)| file.held).map_or(0, |(index, _)| index);
-            self.close_one(open, fullest)?;
-        }
         Ok(())
+    }
+
+    /// Closes the open file that holds most, of all streams.
+    fn close_fullest(&self, streams: &mut HashMap<usize, OpenStream>) -> Result<()> {
+        let files = streams
+            .iter()
+            .flat_map(|(stream, open)| open.files.iter().enumerate().map(move |(index, file)| (file.held, *stream, index)));
+        match files.max() {
+            Some((_, stream, index)) => streams.get_mut(&stream).map_or(Ok(()), |open| self.close_one(open, index)),
+            None => Ok(()),
+        }
     }
 
     fn table(&self, plan: &FilePlan) -> String {
@@ -249,7 +281,7 @@ impl Encoder {
             // Dropped unfinished, the upload removes itself.
             return Ok(());
         }
-        let (written, durable) = finish(file.builder, &self.runtime)?;
+        let (written, durable) = finish(file.builder, &self.runtime, self.finishing.clone())?;
         let data_file = DataFile {
             plan: plan.clone(),
             cut: self.cut,
@@ -292,16 +324,20 @@ pub(super) fn new_file(
     Ok((path, builder))
 }
 
-/// Ends a data file and makes it durable in the background.
+/// Ends a data file and makes it durable in the background, with at most as many others as `finishing` has permits. Blocks.
 pub(super) fn finish(
     builder: FileBuilder<Box<dyn Upload>>,
     runtime: &tokio::runtime::Handle,
+    finishing: Arc<tokio::sync::Semaphore>,
 ) -> Result<(data_file::Written, tokio::task::JoinHandle<Result<()>>)> {
     if fail_point("file:before_close") {
         return Err(Error::unavailable("a data file cannot be closed (fail point)"));
     }
     let (upload, written) = builder.close()?;
+    let permit = runtime.block_on(finishing.acquire_owned());
+    let permit = permit.map_err(|error| Error::internal("no file can be finished any more").source(error))?;
     let durable = runtime.spawn_blocking(move || {
+        let _permit = permit;
         upload.finish()?;
         if fail_point("file:after_put") {
             return Err(Error::unavailable("a data file cannot be made durable (fail point)"));

@@ -59,6 +59,12 @@ impl Gauge {
         self.fell.notify_all();
     }
 
+    /// Notes a failure that leaves rows in nobody's hands; returns what the router goes up with.
+    pub(super) fn broken(&self, error: Error) -> Error {
+        self.fail(error);
+        Error::internal("a stage failed")
+    }
+
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::SeqCst)
     }

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::report::Reporter;
 use crate::seam::Seam;
 use crate::singer::LineSplitter;
@@ -42,6 +42,9 @@ use router::{Router, Stages};
 
 /// Chunks between the input and the router, batches between the router and an encoder: two keep both sides busy, more only hold memory.
 const QUEUE: usize = 2;
+/// Data files that are open at once, and that are made durable at once: together well below the 1,024 descriptors that a login shell allows.
+const OPEN_FILES: usize = 384;
+const FILES_FINISHING: usize = 64;
 /// How often the router looks at clock, signals and failures while no input comes.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -80,12 +83,15 @@ pub fn run(
         commit_timeout: plan.cuts.commit_timeout,
         run_id: run_id.clone(),
         pipeline: plan.pipeline.clone(),
+        splitting: tokio::sync::Mutex::new(()),
         cuts_allowed: cuts_allowed.clone(),
     };
+    let finishing = Arc::new(tokio::sync::Semaphore::new(FILES_FINISHING));
     let committing = runtime.spawn(committer.run(committer_messages, Ack::new(output, plan.cuts.state_interval)));
 
     std::thread::scope(|scope| {
         let mut encoders = Vec::new();
+        let mut working = Vec::new();
         for index in 0..encoder_count {
             let (to_encoder, messages) = sync_channel::<ToEncoder>(QUEUE);
             let encoder = Encoder {
@@ -96,8 +102,11 @@ pub fn run(
                 committer: to_committer.clone(),
                 runtime: runtime.handle().clone(),
                 seam: seam.clone(),
+                report: report.clone(),
+                open_files_limit: OPEN_FILES / encoder_count,
+                finishing: finishing.clone(),
             };
-            scope.spawn(move || encoder.run(messages));
+            working.push(scope.spawn(move || encoder.run(messages)));
             encoders.push(to_encoder);
         }
         let stages = Stages {
@@ -116,17 +125,23 @@ pub fn run(
         let closed = match &read {
             _ if gauge.has_failed() => Ok(()),
             Ok(()) => router.finish(),
+            // A defect may have taken rows out of their batch: nothing is known to be whole.
+            Err(error) if error.kind() == ErrorKind::Internal => Ok(()),
             Err(_) => router.finish_badly(),
         };
         router.report_coercions();
         let newest_state_line = router.newest_state_line();
         // Hanging up lets the encoders end, and then the committer.
         drop(router);
+        let is_whole = working.into_iter().fold(true, |is_whole, encoder| encoder.join().is_ok() && is_whole);
+        if !is_whole {
+            gauge.fail(Error::internal("an encoder broke down"));
+        }
         let ended = runtime.block_on(committing).map_err(|error| Error::internal("the committer did not end").source(error));
         let failure = gauge.take_failure();
         let ended = ended?;
         // A stage that failed says more than the router, which only sees that it is gone.
-        match failure.or(closed.err()).or(read.err()) {
+        match failure.or(read.err()).or(closed.err()) {
             None => Ok(()),
             Some(error) => Err(with_standing(error, &ended, newest_state_line)),
         }
@@ -193,5 +208,6 @@ fn with_standing(error: Error, ended: &Ended, newest_state_line: u64) -> Error {
         Some(table) => error.at_table(table.url.clone()),
         None => error,
     };
+    let error = if ended.has_rows_behind_state { error.repeat_may_double() } else { error };
     error.standing_unless_set(standing)
 }

@@ -9,8 +9,8 @@ mod streams;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
@@ -71,17 +71,21 @@ pub(super) struct Router {
     batch_files: Vec<(StateCount, PathBuf)>,
     is_last_line_open: bool,
     is_probed: bool,
+    /// The last STATE that was told without a cut, while nothing came after it: a newer one takes its place.
+    told_state: Option<Arc<Mutex<Option<State>>>>,
     /// Input since the memory of all streams was last added up.
     unweighed_bytes: usize,
 }
 
-/// A batch goes to its encoder at so many bytes of input: enough for the encoder's fixed costs to vanish, and the queue stays small.
+/// A batch goes to its encoder at so many bytes, of its input and for its columns: enough for the encoder's fixed costs to vanish, and the queue stays small.
 const BATCH_BYTES: usize = 4 << 20;
 /// And at so many rows, for very narrow records.
 const BATCH_ROWS: usize = 64 << 10;
 /// The memory of all streams is added up whenever so much input has come: adding up a thousand streams costs less than reading it.
 const WEIGHING_BYTES: usize = 1 << 20;
-/// Rejects are written ahead of their cut when they hold so much: being durable early does no harm.
+/// Bytes that a value takes in the columns at the most often.
+const COLUMN_BYTES: usize = 8;
+/// Rejects of all streams are written ahead of their cut when they hold so much.
 const REJECT_BYTES: usize = 8 << 20;
 
 impl Router {
@@ -107,6 +111,7 @@ impl Router {
             batch_files: Vec::new(),
             is_last_line_open: false,
             is_probed: false,
+            told_state: None,
             unweighed_bytes: 0,
         }
     }
@@ -270,15 +275,17 @@ impl Router {
         }
         stream.unreported.0 += 1;
         stream.unreported.1 += bytes as u64;
-        stream.batch_input_bytes += bytes;
-        let is_full = stream.builder.rows() >= BATCH_ROWS || stream.batch_input_bytes >= BATCH_BYTES;
+        // A short record of a wide stream costs its columns, not its text.
+        let weight = bytes + stream.width * COLUMN_BYTES;
+        stream.batch_weight += weight;
+        let is_full = stream.builder.rows() >= BATCH_ROWS || stream.batch_weight >= BATCH_BYTES || stream.builder.is_full();
         if self.dirty_after_state_since.is_none() {
             self.note_change();
         }
         if is_full {
             self.flush(index)?;
         }
-        self.unweighed_bytes += bytes;
+        self.unweighed_bytes += weight;
         if self.unweighed_bytes >= WEIGHING_BYTES {
             self.unweighed_bytes = 0;
             self.relieve_memory()?;
@@ -291,10 +298,21 @@ impl Router {
         self.note_change();
         let stream = &mut self.streams[index];
         stream.unreported.0 += 1;
-        if stream.rejects.bytes() >= REJECT_BYTES
-            && let Some((path, bytes)) = stream.rejects.take(&stream.name, &self.stages.run_id, None)?
-        {
-            self.stages.runtime.block_on(self.stages.store.put(&path, bytes))?;
+        if self.streams.iter().map(|stream| stream.rejects.bytes()).sum::<usize>() >= REJECT_BYTES {
+            self.write_rejects_ahead()?;
+        }
+        Ok(())
+    }
+
+    /// Writes what all streams set aside before its cut. What a bad end leaves out comes again, and is then set aside again.
+    fn write_rejects_ahead(&mut self) -> Result<()> {
+        for index in 0..self.streams.len() {
+            let stream = &mut self.streams[index];
+            if let Some((path, bytes)) = stream.rejects.take(&stream.name, &self.stages.run_id, None)? {
+                // They are in nobody's hands any more: no STATE may leave after a failure.
+                let put = self.stages.runtime.block_on(self.stages.store.put(&path, bytes));
+                put.map_err(|error| self.stages.gauge.broken(error))?;
+            }
         }
         Ok(())
     }
@@ -307,7 +325,10 @@ impl Router {
 
     fn grow(&mut self, index: usize, missing: &Missing) -> Result<Growth> {
         let states = self.states;
-        let growth = self.streams[index].grow(missing, states)?;
+        let (growth, rows) = self.streams[index].grow(missing, states)?;
+        if let Some(rows) = rows {
+            self.send(index, rows)?;
+        }
         self.tell_notices(index);
         Ok(growth)
     }

@@ -44,7 +44,13 @@ impl Sequencer {
     /// Takes all rows before the position, in durable files. What comes after stays here.
     ///
     /// **Errors**: `Denied` or `Unavailable` when a file could not be made durable or rewritten.
-    pub(super) async fn take(&mut self, position: Position, store: &Arc<dyn Store>, seam: &Seam) -> Result<Taken> {
+    pub(super) async fn take(
+        &mut self,
+        position: Position,
+        store: &Arc<dyn Store>,
+        seam: &Seam,
+        splitting: &tokio::sync::Mutex<()>,
+    ) -> Result<Taken> {
         let mut taken = Taken::default();
         for mut file in std::mem::take(&mut self.files) {
             let rows = file.written.rows;
@@ -64,6 +70,7 @@ impl Sequencer {
             }
             let count = position.before.unwrap_or(StateCount::MAX);
             let (store, seam) = (store.clone(), seam.clone());
+            let _one_at_a_time = splitting.lock().await;
             taken.left_over.push(format!("{}/{}", file.plan.table_path, file.path));
             let (head, tail) = tokio::task::spawn_blocking(move || split(&file, wanted, count, &*store, &seam))
                 .await
@@ -96,7 +103,7 @@ fn split(file: &DataFile, wanted: u64, count: StateCount, store: &dyn Store, sea
             Source::File(source) => data_file::copy_rows(source, range, &mut builder)?,
             Source::Bytes(source) => data_file::copy_rows(source, range, &mut builder)?,
         }
-        let (written, durable) = finish(builder, &tokio::runtime::Handle::current())?;
+        let (written, durable) = finish(builder, &tokio::runtime::Handle::current(), Arc::new(tokio::sync::Semaphore::new(1)))?;
         Ok(DataFile {
             plan: Arc::<FilePlan>::clone(&file.plan),
             cut: file.cut,

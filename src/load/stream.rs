@@ -32,8 +32,10 @@ pub(super) struct Stream {
     pub rows_since_cut: u64,
     /// Rows and bytes read and not reported yet.
     pub unreported: (u64, u64),
-    /// Bytes of the records in the open batch, as they came.
-    pub batch_input_bytes: usize,
+    /// Bytes of the records in the open batch, as they came, and of its columns.
+    pub batch_weight: usize,
+    /// Columns, nested ones not counted.
+    pub width: usize,
     /// When the first row came into the open batch, in microseconds since 1970.
     pub batched_at_us: i64,
     validator: Option<jsonschema::Validator>,
@@ -85,7 +87,8 @@ impl Stream {
             needs_meta: false,
             rows_since_cut: 0,
             unreported: (0, 0),
-            batch_input_bytes: 0,
+            batch_weight: 0,
+            width: 0,
             batched_at_us: 0,
             validator,
             statistics: start.statistics,
@@ -103,6 +106,13 @@ impl Stream {
     /// Bytes in memory for the stream: its open batch, its open files and what it set aside.
     pub(super) fn held_bytes(&self) -> usize {
         self.builder.bytes() + self.held.load(Ordering::Relaxed) + self.rejects.bytes()
+    }
+
+    /// Gives back the room of an open batch without rows.
+    pub(super) fn release_idle(&mut self) {
+        if self.builder.rows() == 0 {
+            self.builder = BatchBuilder::new(self.builder.layout().clone(), self.plan.batch.clone());
+        }
     }
 
     /// Takes note of the row that was just added to the open batch.
@@ -123,8 +133,12 @@ impl Stream {
             return Ok(None);
         }
         let bytes = self.builder.bytes();
-        self.batch_input_bytes = 0;
         let plan = self.file_plan()?;
+        if plan.file_schema.fields().is_empty() {
+            // No field came so far: the rows stay until one does.
+            return Ok(None);
+        }
+        self.batch_weight = 0;
         let batch = self.builder.finish().map_err(|error| error.in_stream(self.name.clone()))?;
         Ok(Some(Write { plan, batch, bytes, marks: self.marks }))
     }
@@ -145,16 +159,19 @@ impl Stream {
         Ok(Some(Before { rows }))
     }
 
-    /// Makes what a record lacks.
-    pub(super) fn grow(&mut self, missing: &Missing, states: StateCount) -> Result<Growth> {
+    /// Makes what a record lacks. Returns rows that have to go first.
+    pub(super) fn grow(&mut self, missing: &Missing, states: StateCount) -> Result<(Growth, Option<Write>)> {
         let before = self.schema.layout().table_schema.clone();
         let growth = self.schema.grow(missing)?;
-        if growth != Growth::DiscardRow {
-            self.remember(before, states);
-            self.builder.extend(self.schema.layout())?;
-            self.layout_changed();
+        if growth == Growth::DiscardRow {
+            return Ok((growth, None));
         }
-        Ok(growth)
+        // A bad end takes the rows before the newest STATE with the schema of that moment: they stay as they are, in files of their own.
+        let rows = if self.marks.first < states { self.take_batch()? } else { None };
+        self.remember(before, states);
+        self.builder.extend(self.schema.layout())?;
+        self.layout_changed();
+        Ok((growth, rows))
     }
 
     /// Follows another writer's change of the table, if the committer met one.
@@ -214,6 +231,7 @@ impl Stream {
     fn layout_changed(&mut self) {
         self.file_plan = None;
         let layout = self.schema.layout();
+        self.width = layout.layout.columns.len();
         let mut metadata = layout.layout.columns.iter().filter_map(|column| match column.fill {
             Fill::Metadata(kind) => Some(kind),
             Fill::Record => None,
@@ -232,6 +250,7 @@ impl Stream {
         let all = table_schema.arrow_schema()?;
         let kept = all.fields().iter().filter(|field| !partition_columns.contains(field.name())).cloned().collect::<Vec<_>>();
         let plan = Arc::new(FilePlan {
+            name: self.name.clone(),
             stream: self.index,
             table_path: self.table_path.clone(),
             table_schema,

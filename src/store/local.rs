@@ -456,7 +456,9 @@ impl Upload for FileUpload {
         let sync = || {
             self.file.sync_all()?;
             self.path.parent().map_or(Ok(()), |directory| self.disk.create_directory(directory))?;
-            sync_directory_of(&self.path)
+            sync_directory_of(&self.path)?;
+            // A directory that was removed and made again in the meantime does not hold the file.
+            fs::symlink_metadata(&self.path).map(drop)
         };
         sync().map_err(|error| io_error(error, "write", &self.path))?;
         self.is_finished = true;

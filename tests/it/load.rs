@@ -137,7 +137,9 @@ fn states_alone_leave_at_once_and_only_the_newest_at_the_end() {
     let lake = tempfile::tempdir().unwrap();
     let loaded = load(lake.path(), json!({}), &[state(1), state(2), "{\"type\":\"STATE\",\"value\":{}}".into()]);
     loaded.result.unwrap();
-    assert_eq!(loaded.states, [r#"{"at":1}"#, r#"{"at":2}"#]);
+    assert_eq!(loaded.states.last().map(String::as_str), Some(r#"{"at":2}"#));
+    let lines = [schema("a"), record("a", 1), state(1), "{\"type\":\"STATE\",\"value\":{}}".into()];
+    assert_eq!(load(lake.path(), json!({}), &lines).states, [r#"{"at":1}"#], "an empty state does not hide an older one");
 }
 
 #[test]
@@ -223,4 +225,86 @@ proptest! {
             prop_assert_eq!(rows(&lake.path().join(stream)).0, expected.iter().map(|(n, _)| *n).collect::<Vec<_>>());
         }
     }
+}
+
+#[test]
+fn a_column_that_came_after_the_newest_state_is_left_out_with_its_rows() {
+    let lake = tempfile::tempdir().unwrap();
+    let grown = r#"{"type":"RECORD","stream":"a","record":{"n":2,"e":5}}"#.to_owned();
+    let lines = [schema("a"), record("a", 1), state(1), record("a", 7), grown, "garbage".into()];
+    let loaded = load(lake.path(), json!({}), &lines);
+    assert_eq!(loaded.result.unwrap_err().line().map(|line| line.0), Some(6));
+    assert_eq!((loaded.states, rows(&lake.path().join("a"))), (vec![r#"{"at":1}"#.to_owned()], (vec![1], 1)));
+    load(lake.path(), json!({}), &lines[..5]).result.unwrap();
+    assert_eq!(rows(&lake.path().join("a")), (vec![1, 1, 7, 2], 2));
+}
+
+#[test]
+fn records_without_a_field_wait_for_one() {
+    let lake = tempfile::tempdir().unwrap();
+    let none = json!({"type": "SCHEMA", "stream": "a", "schema": {"properties": {}}}).to_string();
+    let empty = r#"{"type":"RECORD","stream":"a","record":{}}"#.to_owned();
+    let loaded =
+        load(lake.path(), json!({"batch_size_rows": 1}), &[none.clone(), empty.clone(), state(1), empty.clone(), state(2)]);
+    loaded.result.unwrap();
+    assert_eq!(loaded.states.last().map(String::as_str), Some(r#"{"at":2}"#));
+    assert!(loaded.summary.streams[0].notices.iter().any(|notice| notice.contains("2 records without any field")));
+    assert!(!lake.path().join("a/_delta_log").exists());
+    let later = r#"{"type":"RECORD","stream":"a","record":{"n":3}}"#.to_owned();
+    load(lake.path(), json!({"batch_size_rows": 1}), &[none, empty, state(1), later, state(2)]).result.unwrap();
+    let batches = crate::table::batches(&lake.path().join("a"));
+    assert_eq!(batches.iter().map(|batch| batch.num_rows()).sum::<usize>(), 2);
+}
+
+#[test]
+fn commit_at_end_holds_back_a_state_that_came_first_too() {
+    let lake = tempfile::tempdir().unwrap();
+    let settings = json!({"commit_at": "end", "state_interval_seconds": 0});
+    let loaded = load(lake.path(), settings.clone(), &[state(1), schema("a"), record("a", 1), "{".into()]);
+    assert!(loaded.result.is_err() && loaded.states.is_empty(), "{:?}", loaded.states);
+    let loaded = load(lake.path(), settings, &[state(1), state(2)]);
+    assert_eq!(loaded.states, [r#"{"at":2}"#]);
+}
+
+#[test]
+fn rejects_that_cannot_be_written_hold_every_state_back() {
+    let lake = tempfile::tempdir().unwrap();
+    std::fs::write(lake.path().join("_rejects"), "in the way").unwrap();
+    let bad = format!(r#"{{"type":"RECORD","stream":"a","record":{{"n":"{}"}}}}"#, "x".repeat(10_000));
+    let mut lines = vec![schema("a")];
+    lines.extend(std::iter::repeat_n(bad, 900));
+    lines.extend([record("a", 1), state(1), "{".into()]);
+    let loaded = load(lake.path(), json!({"on_bad_value": "reject"}), &lines);
+    assert!(loaded.result.is_err());
+    assert_eq!((loaded.states, rows(&lake.path().join("a")).1), (vec![], 0));
+}
+
+#[test]
+fn no_table_lies_within_another() {
+    let lake = tempfile::tempdir().unwrap();
+    let settings = json!({"streams": {"a": {"table_path": "raw"}, "b": {"table_path": "raw/b"}}});
+    assert_eq!(load(lake.path(), settings, &[schema("a"), schema("b")]).result.unwrap_err().kind(), ErrorKind::Config);
+}
+
+#[test]
+fn a_wide_stream_of_short_records_is_cut_into_small_batches() {
+    let lake = tempfile::tempdir().unwrap();
+    let mut properties = serde_json::Map::from_iter((0..500).map(|i| (format!("c{i}"), json!({"type": "integer"}))));
+    properties.insert("n".into(), json!({"type": "integer"}));
+    let wide = json!({"type": "SCHEMA", "stream": "a", "schema": {"properties": properties}}).to_string();
+    let mut lines = vec![wide];
+    lines.extend((0..3_000).map(|n| record("a", n)));
+    load(lake.path(), json!({}), &lines).result.unwrap();
+    assert_eq!(rows(&lake.path().join("a")).0, (0..3_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_empty_text_as_partition_value_is_told() {
+    let lake = tempfile::tempdir().unwrap();
+    let schema =
+        json!({"type": "SCHEMA", "stream": "a", "schema": {"properties": {"n": {"type": "integer"}, "p": {"type": "string"}}}});
+    let lines = [schema.to_string(), r#"{"type":"RECORD","stream":"a","record":{"n":1,"p":""}}"#.into()];
+    let loaded = load(lake.path(), json!({"streams": {"a": {"partition_by": ["p"]}}}), &lines);
+    loaded.result.unwrap();
+    assert!(loaded.summary.streams[0].notices.iter().any(|notice| notice.contains("stored as null")));
 }

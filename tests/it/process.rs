@@ -115,6 +115,27 @@ fn a_commit_that_fails_keeps_the_states_of_those_before_it() {
 }
 
 #[test]
+fn a_state_that_waits_for_its_interval_leaves_when_a_later_commit_fails() {
+    let lake = Lake::new(json!({"batch_size_rows": 1, "state_interval_seconds": 60}));
+    let lines = [SCHEMA.into(), record(1), state(1), record(2), state(2), record(3), state(3)];
+    let output = lake.load(&[("DELTA_LOAD_FAIL_POINT", "commit:before=error@3")], &lines);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(75), "{\"at\":1}\n{\"at\":2}\n"));
+    assert_eq!(rows(&lake.table()).0, [1, 2]);
+}
+
+#[test]
+fn after_a_commit_without_a_state_a_failure_does_not_invite_a_repeat() {
+    let lake = Lake::new(json!({"commit_without_state_seconds": 1}));
+    let (child, mut stdin) = lake.start(&[("DELTA_LOAD_FAIL_POINT", "commit:before=error@2")]);
+    writeln!(stdin, "{SCHEMA}\n{}", record(1)).unwrap();
+    wait_for("the commit", || !log(&lake.table()).is_empty());
+    writeln!(stdin, "{}", record(2)).unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+}
+
+#[test]
 fn a_signal_commits_up_to_the_newest_state() {
     for (signal, code) in [(libc::SIGTERM, 143), (libc::SIGINT, 130)] {
         let lake = Lake::new(json!({}));

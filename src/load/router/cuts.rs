@@ -1,6 +1,7 @@
 //! When a cut is made, and what a cut is: one input position for all streams.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Router;
@@ -14,6 +15,9 @@ use crate::singer::StateMessage;
 /// How long a due cut waits for the next STATE before it goes back to the newest one, which may mean to rewrite a file.
 const STATE_GRACE: Duration = Duration::from_secs(10);
 
+/// How often a cut that waits for the one before looks whether a stage failed.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
 impl Router {
     pub(super) fn state(&mut self, message: &StateMessage<'_>) -> Result<()> {
         self.states += 1;
@@ -21,10 +25,14 @@ impl Router {
         let state = State::new(self.line.0, message.value);
         let Some(dirty_since) = self.dirty_since else {
             self.cut_line = self.line.0;
-            self.tell(ToCommitter::State(state));
+            if self.plan.cuts.at_end {
+                self.newest_state = Some(state.after(self.newest_state.take()));
+            } else {
+                self.tell_state(state);
+            }
             return Ok(());
         };
-        self.newest_state = Some(state);
+        self.newest_state = Some(state.after(self.newest_state.take()));
         self.is_dirty_before_state = true;
         self.dirty_after_state_since = None;
         if self.plan.cuts.at_end {
@@ -34,8 +42,24 @@ impl Router {
         let has_enough_rows = |stream: &Stream| stream.plan.batch_size_rows.is_some_and(|rows| stream.rows_since_cut >= rows);
         if is_long_enough || self.streams.iter().any(has_enough_rows) {
             self.cut(None, false)?;
+            self.follow_tables()?;
         }
         Ok(())
+    }
+
+    /// Tells a STATE before which everything is in a cut already. While the committer has not come to the one told before, the newer
+    /// one takes its place, so that a tap of nothing but STATE messages fills no queue.
+    fn tell_state(&mut self, state: State) {
+        if let Some(told) = &self.told_state {
+            let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+            if told.is_some() {
+                *told = Some(state.after(told.take()));
+                return;
+            }
+        }
+        let told = Arc::new(Mutex::new(Some(state)));
+        self.told_state = Some(told.clone());
+        self.tell(ToCommitter::State(told));
     }
 
     /// Looks after what time alone brings: a cut that is due, metrics.
@@ -49,12 +73,14 @@ impl Router {
         let cuts = &self.plan.cuts;
         let wait = cuts.batch_wait + STATE_GRACE.min(cuts.batch_wait / 10);
         if self.is_dirty_before_state && self.dirty_since.is_some_and(|since| now >= since + wait) {
-            return self.cut(Some(self.states), false);
+            self.cut(Some(self.states), false)?;
+            return self.follow_tables();
         }
         if let (Some(limit), Some(since)) = (cuts.without_state, self.dirty_after_state_since)
             && now >= since + limit
         {
-            return self.cut(None, true);
+            self.cut(None, true)?;
+            return self.follow_tables();
         }
         Ok(())
     }
@@ -63,8 +89,15 @@ impl Router {
     pub(in crate::load) fn finish(&mut self) -> Result<()> {
         self.report_rows();
         if self.dirty_since.is_some() {
-            let is_without_state = self.dirty_after_state_since.is_some();
-            self.cut(None, is_without_state)?;
+            self.cut(None, false)?;
+        } else if let Some(state) = self.newest_state.take() {
+            self.tell_state(state);
+        }
+        for stream in &self.streams {
+            if stream.builder.rows() > 0 {
+                let what = format!("{} records without any field: there is no column to store them in", stream.builder.rows());
+                self.stages.report.warn(Some(&stream.name), &what);
+            }
         }
         let names: Vec<&str> = self.streams.iter().map(|stream| stream.name.as_str()).collect();
         for pattern in self.plan.streams.unmatched(&names) {
@@ -118,12 +151,26 @@ impl Router {
             self.dirty_since = None;
             self.dirty_after_state_since = None;
         }
+        self.told_state = None;
         self.tell(ToCommitter::Cut(cut));
         // One cut may be committed while the next stretch is read; a second one waits here.
-        match self.stages.runtime.block_on(self.stages.cuts_allowed.acquire()) {
-            Ok(permit) => permit.forget(),
-            Err(error) => return Err(Error::internal("the committer is gone").source(error)),
+        loop {
+            let permit = self.stages.cuts_allowed.acquire();
+            match self.stages.runtime.block_on(async { tokio::time::timeout(LOOK_AGAIN, permit).await }) {
+                Ok(Ok(permit)) => {
+                    permit.forget();
+                    return Ok(());
+                }
+                Ok(Err(error)) => return Err(Error::internal("the committer is gone").source(error)),
+                // An encoder that is gone passes no barrier.
+                Err(_) if self.stages.gauge.has_failed() => return Err(Error::internal("a stage failed")),
+                Err(_) => {}
+            }
         }
+    }
+
+    /// Follows what other writers did to the tables, as far as the committer met it. Not after the last cut: what is committed is.
+    fn follow_tables(&mut self) -> Result<()> {
         for index in 0..self.streams.len() {
             let states = self.states;
             let followed = self.streams[index].follow_table(states).map_err(|error| self.name_stream(index, error))?;
@@ -136,10 +183,11 @@ impl Router {
 
     /// Passes the open batch of a stream on.
     pub(super) fn flush(&mut self, index: usize) -> Result<()> {
-        if let Some(write) = self.streams[index].take_batch()? {
-            self.send(index, write)?;
+        // A failure here is one of a stage: the rows are out of the batch, and no STATE may leave as if they were stored.
+        match self.streams[index].take_batch().map_err(|error| self.stages.gauge.broken(error))? {
+            Some(write) => self.send(index, write),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     pub(super) fn send(&mut self, index: usize, write: Write) -> Result<()> {
@@ -152,8 +200,16 @@ impl Router {
     /// Flushes the largest streams until all of them together are well below the limit.
     pub(super) fn relieve_memory(&mut self) -> Result<()> {
         let limit = usize::try_from(self.plan.memory_limit_bytes / 2).unwrap_or(usize::MAX);
-        let open: usize = self.streams.iter().map(|stream| stream.builder.bytes()).sum();
-        if open + self.stages.gauge.queued() + self.stages.gauge.encoding() <= limit {
+        let held = |streams: &[Stream]| streams.iter().map(|stream| stream.builder.bytes()).sum::<usize>();
+        let elsewhere = self.stages.gauge.queued() + self.stages.gauge.encoding();
+        if held(&self.streams) + elsewhere <= limit {
+            return Ok(());
+        }
+        // Streams that are done, or wait, keep room for rows: that goes first, and costs nothing.
+        for stream in &mut self.streams {
+            stream.release_idle();
+        }
+        if held(&self.streams) + elsewhere <= limit {
             return Ok(());
         }
         let mut largest: Vec<(usize, usize)> = self.streams.iter().map(|stream| (stream.held_bytes(), stream.index)).collect();

@@ -40,9 +40,16 @@ impl Router {
                 .hint("set `key_properties` for the stream, or `primary_key_required = false`"));
         }
         let path = table_path(&plan.table_path, &name)?;
-        if let Some(other) = self.by_table.get(&path) {
-            return Err(Error::config(format!("streams `{other}` and `{name}` share the table path `{path}`"))
-                .hint("set `table_path` so that each stream has a path of its own"));
+        let is_within =
+            |inner: &str, outer: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        if let Some((other_path, other)) =
+            self.by_table.iter().find(|(other, _)| is_within(&path, other) || is_within(other, &path))
+        {
+            // A vacuum of the outer table would delete the files of the inner one.
+            return Err(Error::config(format!(
+                "streams `{other}` and `{name}` have the table paths `{other_path}` and `{path}`, one within the other"
+            ))
+            .hint("set `table_path` so that each stream has a path of its own"));
         }
         let table = self.stages.runtime.block_on(Table::open(self.stages.store.clone(), &path, self.stages.seam.clone()))?;
         let facts = table.schema().map(|schema| TableFacts {
