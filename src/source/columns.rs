@@ -2,18 +2,19 @@
 
 use std::fs::File;
 use std::io::BufRead;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
-use arrow::ipc::reader::{FileReader, StreamReader};
+use arrow::ipc::reader::FileReader;
 use arrow::record_batch::RecordBatch;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::basic::Type as PhysicalType;
-use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 
+use super::arrow_stream::{self, Stream};
 use super::json;
 use crate::{Error, Result};
 
@@ -88,10 +89,9 @@ impl Rows {
                 // The old batch goes before the next one is read.
                 self.batch = None;
                 self.next_row = 0;
-                match self.batches.next() {
+                match guarded(self.format, path, || self.batches.next().transpose())? {
                     None => return Ok(false),
-                    Some(Err(error)) => return Err(unreadable(self.format, path, error)),
-                    Some(Ok(batch)) => self.batch.insert(batch),
+                    Some(batch) => self.batch.insert(batch),
                 }
             }
         };
@@ -116,20 +116,21 @@ impl InFile for Error {
 
 /// Returns the rows of a Parquet file.
 pub(super) fn parquet(file: File, path: &Path) -> Result<Rows> {
-    let failed = |error: ParquetError| unreadable("Parquet", path, error.into());
-    let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(failed)?;
-    let metadata = match int96_as_microseconds(&metadata) {
-        // Nanoseconds, the library's choice for INT96, end in 2262 and wrap around silently.
-        Some(schema) => {
-            let options = ArrowReaderOptions::new().with_schema(schema);
-            ArrowReaderMetadata::try_new(metadata.metadata().clone(), options).map_err(failed)?
-        }
-        None => metadata,
-    };
-    let schema = metadata.schema().clone();
-    let batch_rows = batch_rows(metadata.metadata());
-    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata).with_batch_size(batch_rows);
-    let reader = builder.build().map_err(failed)?;
+    let (schema, reader) = guarded("Parquet", path, || {
+        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())?;
+        let metadata = match int96_as_microseconds(&metadata) {
+            // Nanoseconds, the library's choice for INT96, end in 2262 and wrap around silently.
+            Some(schema) => {
+                let options = ArrowReaderOptions::new().with_schema(schema);
+                ArrowReaderMetadata::try_new(metadata.metadata().clone(), options)?
+            }
+            None => metadata,
+        };
+        let schema = metadata.schema().clone();
+        let batch_rows = batch_rows(metadata.metadata());
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata).with_batch_size(batch_rows);
+        Ok((schema, builder.build()?))
+    })?;
     Rows::new("Parquet", &schema, Box::new(reader), path)
 }
 
@@ -173,17 +174,28 @@ fn replaced(field: &FieldRef, is_int96: &mut impl Iterator<Item = bool>) -> Fiel
 }
 
 /// Returns the rows of an Arrow IPC file.
-pub(super) fn arrow_file(file: File, path: &Path) -> Result<Rows> {
-    let failed = |error| unreadable("an Arrow file", path, error);
-    let reader = FileReader::try_new_buffered(file, None).map_err(failed)?;
-    Rows::new("an Arrow file", &reader.schema(), Box::new(reader), path)
+pub(super) fn arrow_file(mut file: File, path: &Path) -> Result<Rows> {
+    let format = "an Arrow file";
+    let reader = guarded(format, path, || {
+        arrow_stream::check_file(&mut file)?;
+        FileReader::try_new_buffered(file, None)
+    })?;
+    Rows::new(format, &reader.schema(), Box::new(reader), path)
 }
 
 /// Returns the rows of an Arrow IPC stream.
 pub(super) fn arrow_stream(reader: Box<dyn BufRead + Send>, path: &Path) -> Result<Rows> {
-    let failed = |error| unreadable("an Arrow stream", path, error);
-    let reader = StreamReader::try_new(reader, None).map_err(failed)?;
-    Rows::new("an Arrow stream", &reader.schema(), Box::new(reader), path)
+    let format = "an Arrow stream";
+    let (schema, stream) = guarded(format, path, || Stream::open(reader))?;
+    Rows::new(format, &schema, Box::new(stream), path)
+}
+
+/// Runs a step of a reader library. Some of them panic over a damaged file rather than saying so.
+fn guarded<T>(format: &str, path: &Path, step: impl FnOnce() -> Result<T, ArrowError>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(step)) {
+        Ok(outcome) => outcome.map_err(|error| unreadable(format, path, error)),
+        Err(_) => Err(unreadable(format, path, ArrowError::ParseError("its parts contradict each other".to_owned()))),
+    }
 }
 
 fn unreadable(format: &str, path: &Path, error: ArrowError) -> Error {

@@ -6,6 +6,7 @@
 //! - memory holds one line, or one batch of a columnar file, whatever the length of the file;
 //! - every error names the file, and the line of a line file.
 
+mod arrow_stream;
 mod columns;
 mod format;
 mod json;
