@@ -54,6 +54,7 @@ struct Inner {
     stream: Option<String>,
     field: Option<String>,
     line: Option<InputLine>,
+    place: Option<String>,
     table: Option<String>,
     version: Option<u64>,
     standing: Option<String>,
@@ -72,6 +73,7 @@ impl Error {
             stream: None,
             field: None,
             line: None,
+            place: None,
             table: None,
             version: None,
             standing: None,
@@ -147,6 +149,11 @@ impl Error {
         self.0.line.get_or_insert(line);
         self
     }
+    /// Adds the place within what the input line names: a record of a file.
+    pub fn in_place(mut self, place: impl Into<String>) -> Self {
+        self.0.place.get_or_insert(place.into());
+        self
+    }
     /// Adds the table (its URL or path), unless one is named already.
     pub fn at_table(mut self, table: impl Into<String>) -> Self {
         self.0.table.get_or_insert(table.into());
@@ -214,8 +221,11 @@ impl Error {
     pub fn render(&self) -> String {
         let inner = &*self.0;
         let mut text = format!("error: {}", self.headline());
-        if let Some(line) = inner.line {
-            text += &format!("   (input line {line})");
+        match (inner.line, &inner.place) {
+            (Some(line), Some(place)) => text += &format!("   (input line {line}, {place})"),
+            (Some(line), None) => text += &format!("   (input line {line})"),
+            (None, Some(place)) => text += &format!("   ({place})"),
+            (None, None) => {}
         }
         let mut cause = inner.source.as_deref().map(|source| source as &dyn std::error::Error);
         while let Some(source) = cause {

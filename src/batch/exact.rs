@@ -241,6 +241,8 @@ impl<'o> Exact<'o> {
             },
             Values::Decimal { precision, scale, values } => match found(json) {
                 Found::Number(number) => match number.to_decimal(*precision, *scale) {
+                    // Digits that have a place of their own are not rounded away.
+                    Ok((_, true)) if self.overflows > 0 => Put::bad(format!("a decimal({precision},{scale})")),
                     Ok((value, is_rounded)) => {
                         values.push(value);
                         if is_rounded { Put::Counted(Coercion::RoundedToScale) } else { Put::Done }

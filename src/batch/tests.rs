@@ -551,6 +551,16 @@ fn of_repeated_keys_the_last_counts() {
 }
 
 #[test]
+fn digits_that_have_a_place_of_their_own_are_not_rounded_away() {
+    let narrow = Rule::Decimal { precision: 5, scale: 2 };
+    let wide = Rule::Decimal { precision: 10, scale: 4 };
+    let specs = [Spec { overflow: Some((wide, true)), ..spec("x", narrow.clone()) }];
+    assert_eq!(row(&specs, r#"{"x":1.25}"#).unwrap().0, "1.25|∅");
+    assert_eq!(row(&specs, r#"{"x":1.2345}"#).unwrap().0, "∅|1.2345");
+    assert_eq!(row(&[spec("x", narrow)], r#"{"x":1.2345}"#).unwrap().0, "1.23");
+}
+
+#[test]
 fn values_that_do_not_fit_have_a_place_of_their_own() {
     let of = |is_there| [Spec { overflow: Some((text(), is_there)), ..spec("x", Rule::Timestamp) }];
     let fault = row(&of(false), r#"{"x":"soon"}"#).unwrap_err();

@@ -42,6 +42,8 @@ use router::{Router, Stages};
 
 /// Chunks between the input and the router, batches between the router and an encoder: two keep both sides busy, more only hold memory.
 const QUEUE: usize = 2;
+/// How long the end of the input may be ahead of the signal that caused it.
+const SIGNAL_GRACE: Duration = Duration::from_millis(50);
 /// Data files that are open at once, and that are made durable at once: together well below the 1,024 descriptors that a login shell allows.
 const OPEN_FILES: usize = 384;
 const FILES_FINISHING: usize = 64;
@@ -172,6 +174,9 @@ fn route(router: &mut Router, events: &Receiver<Event>, gauge: &Gauge) -> Result
                 lines.split(&chunk, too_long, |line, text, is_utf8| router.line(line, text, is_utf8))?;
             }
             Some(Event::End(Ok(()))) => {
+                // Ctrl-C reaches the tap as well, and its end may be seen before our own signal.
+                std::thread::sleep(SIGNAL_GRACE);
+                gauge.go_on()?;
                 return lines.finish(|line, text, is_utf8| {
                     router.last_line_is_open();
                     router.line(line, text, is_utf8)

@@ -131,7 +131,7 @@ impl Router {
     /// **Errors**: whatever makes the line a failing input, with its number and stream.
     pub(super) fn line(&mut self, line: InputLine, text: &[u8], is_utf8: bool) -> Result<()> {
         self.line = line;
-        if is_utf8 && self.fast_record(text)? {
+        if is_utf8 && self.fast_record(text).map_err(|error| error.at_line(line))? {
             return Ok(());
         }
         let message = match singer::parse(text) {
@@ -380,7 +380,8 @@ impl Router {
             let path = source::resolve_batch_path(entry, &self.plan.working_directory)?;
             let mut records = source::open(&path, self.line_limit())?;
             while records.next_into(&mut record)? {
-                self.record(index, &record, message.time_extracted.as_deref().map(str::as_bytes), message.version)?;
+                let taken = self.record(index, &record, message.time_extracted.as_deref().map(str::as_bytes), message.version);
+                taken.map_err(|error| error.in_place(records.place()))?;
                 self.stages.gauge.go_on()?;
             }
             if self.streams[index].plan.clean_up_batch_files {
@@ -419,8 +420,8 @@ impl Router {
 
 /// Microseconds since 1970 of a `time_extracted`; one without an offset is UTC.
 fn extracted_at(text: &[u8]) -> Option<i64> {
-    let text = std::str::from_utf8(text).ok()?;
-    match chrono::DateTime::parse_from_rfc3339(text) {
+    let text = std::str::from_utf8(text).ok()?.trim().replacen(' ', "T", 1);
+    match chrono::DateTime::parse_from_rfc3339(&text) {
         Ok(time) => Some(time.timestamp_micros()),
         Err(_) => Some(text.parse::<chrono::NaiveDateTime>().ok()?.and_utc().timestamp_micros()),
     }

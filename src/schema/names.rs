@@ -47,7 +47,9 @@ pub(super) fn take(name: &str, taken: &mut HashSet<String>) -> String {
 
 /// Returns the form in which two names are equal for a reader that ignores case, as Spark does.
 pub(super) fn folded(name: &str) -> String {
-    name.to_lowercase()
+    // By way of the upper case, as Java compares: dotless and dotted i, long s and the Kelvin sign are letters of ASCII there.
+    let upper = name.chars().map(|c| if c == 'İ' { 'i' } else { c }).flat_map(char::to_uppercase);
+    upper.flat_map(char::to_lowercase).collect()
 }
 
 /// Returns the path part of a stream: `/ \ : * ? " < > | % # ~`, control characters and a leading `.` or `_` become `~hh`.

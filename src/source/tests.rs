@@ -240,11 +240,7 @@ fn numbers_keep_their_digits() {
     let half = Float16Array::from_iter_values([1.5f32, -2.0].map(|value| {
         // Exact in 16 bits: sign, exponent and ten bits of fraction are those of the 32-bit form.
         let bits = value.to_bits();
-<<<<<<< ours
-        let half = (bits >> 16 & 0x8000) | (((bits >> 13) - (112 << 10)) & 0x7FFF);
-=======
         let half = ((bits >> 16) & 0x8000) | (((bits >> 13) - (112 << 10)) & 0x7FFF);
->>>>>>> theirs
         <arrow::datatypes::Float16Type as arrow::datatypes::ArrowPrimitiveType>::Native::from_bits(half as u16)
     }));
     assert_eq!(cells(half), ["1.5", "-2.0"]);
@@ -529,4 +525,28 @@ proptest! {
         if start == 1 { content.extend_from_slice(b"PAR1"); }
         let _ = read(&content);
     }
+}
+
+#[test]
+fn an_arrow_stream_that_is_cut_between_two_batches_is_no_whole_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.arrow");
+    let schema = Arc::new(arrow::datatypes::Schema::new(vec![Field::new("n", DataType::Int64, true)]));
+    let batch = RecordBatch::try_new(schema.clone(), vec![Arc::new(Int64Array::from(vec![0i64; 3]))]).unwrap();
+    let mut bytes = Vec::new();
+    let mut writer = arrow::ipc::writer::StreamWriter::try_new(&mut bytes, &schema).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    drop(writer);
+    let read = |bytes: &[u8]| -> Result<usize> {
+        fs::write(&path, bytes).unwrap();
+        let mut records = open(&path, 1 << 20)?;
+        let (mut record, mut count) = (Vec::new(), 0);
+        while records.next_into(&mut record)? {
+            count += 1;
+        }
+        Ok(count)
+    };
+    assert_eq!(read(&bytes).unwrap(), 3);
+    assert!(read(&bytes[..bytes.len() - 8]).is_err(), "the end marker is missing");
 }
