@@ -17,13 +17,15 @@ pub(super) struct Stream {
     buffer: Buffer,
     /// Found on the way to the schema.
     first: Option<RecordBatch>,
+    begin: Vec<u8>,
+    end: [u8; 8],
 }
 
 impl Stream {
     /// Reads up to the schema.
     pub fn open(reader: Box<dyn BufRead + Send>) -> Result<(SchemaRef, Self), ArrowError> {
         let buffer = Buffer::from_vec(Vec::<u8>::new());
-        let mut stream = Self { reader, decoder: StreamDecoder::new(), buffer, first: None };
+        let mut stream = Self { reader, decoder: StreamDecoder::new(), buffer, first: None, begin: Vec::new(), end: [0; 8] };
         stream.first = stream.read()?;
         let schema = stream.decoder.schema().ok_or_else(|| ArrowError::IpcError("it has no schema".to_owned()))?;
         Ok((schema, stream))
@@ -36,8 +38,16 @@ impl Stream {
                 let available = self.reader.fill_buf()?;
                 if available.is_empty() {
                     self.decoder.finish()?;
-                    return Ok(None);
+                    return if self.is_marked() {
+                        Ok(None)
+                    } else {
+                        Err(ArrowError::IpcError("it has no end marker".to_owned()))
+                    };
                 }
+                self.begin.extend(available.iter().take(MARK.len() - self.begin.len()));
+                let kept = available.len().min(8);
+                self.end.rotate_left(kept);
+                self.end[8 - kept..].copy_from_slice(&available[available.len() - kept..]);
                 let length = available.len();
                 self.buffer = Buffer::from_vec(available.to_vec());
                 self.reader.consume(length);
@@ -47,7 +57,17 @@ impl Stream {
             }
         }
     }
+
+    /// Whether the end marker was the last that came: without it a stream that was cut off between two batches looks whole. Streams of
+    /// before Arrow 0.15 have no continuation marks.
+    fn is_marked(&self) -> bool {
+        let is_continued = self.begin == MARK;
+        self.end[4..] == [0; 4] && (!is_continued || self.end[..4] == MARK)
+    }
 }
+
+/// What each message, and the end, begins with.
+const MARK: [u8; 4] = [0xff; 4];
 
 impl Iterator for Stream {
     type Item = Result<RecordBatch, ArrowError>;
