@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
@@ -55,9 +55,20 @@ impl Local {
             .hint("choose a `destination` that is a directory or does not exist yet"));
         }
         let url = Url::from_directory_path(&root).map_err(|()| no_path())?;
-        let disk =
-            Disk { root, is_single_writer: options.single_writer, durable: Mutex::default(), temporaries: AtomicU64::new(0) };
+        let disk = Disk {
+            root,
+            is_single_writer: options.single_writer,
+            durable: Mutex::default(),
+            temporaries: AtomicU64::new(0),
+            has_lost_links: AtomicBool::new(false),
+        };
         Ok(Self { url, disk: Arc::new(disk) })
+    }
+
+    /// Makes every hard link fail from here on.
+    #[cfg(test)]
+    pub(super) fn lose_hard_links(&self) {
+        self.disk.has_lost_links.store(true, Ordering::Relaxed);
     }
 
     async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Disk) -> T + Send + 'static) -> Result<T> {
@@ -158,6 +169,8 @@ struct Disk {
     /// Directories that exist and whose names outlive a power cut.
     durable: Mutex<HashSet<PathBuf>>,
     temporaries: AtomicU64,
+    /// Set by a test's fail point alone.
+    has_lost_links: AtomicBool,
 }
 
 impl Disk {
@@ -333,7 +346,11 @@ impl Disk {
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        // A file system does not change its mind: once a test made it lose its links, they stay lost.
         if fail_point("store:no_hard_links") {
+            self.has_lost_links.store(true, Ordering::Relaxed);
+        }
+        if self.has_lost_links.load(Ordering::Relaxed) {
             return Err(io::Error::from(io::ErrorKind::Unsupported));
         }
         fs::hard_link(from, to)

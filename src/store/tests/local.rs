@@ -151,12 +151,28 @@ fn a_single_writer_does_without_hard_links() {
     let url = normalise_destination(folder.path().to_str().unwrap()).unwrap();
     let store = Local::open(&url, &Options { single_writer: true, ..Options::default() }).unwrap();
     let fixture = Fixture::memory();
+    store.lose_hard_links();
     fixture.run(async {
         store.probe().await.unwrap();
         assert!(matches!(store.put_once("1", Bytes::from_static(b"a")).await, PutTry::Created));
         assert!(matches!(store.put_once("1", Bytes::from_static(b"b")).await, PutTry::Exists));
     });
     assert_eq!(files(folder.path()), [folder.path().join("1")]);
+}
+
+#[test]
+fn without_hard_links_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = normalise_destination(folder.path().to_str().unwrap()).unwrap();
+    let store = Local::open(&url, &Options::default()).unwrap();
+    store.lose_hard_links();
+    let fixture = Fixture::memory();
+    fixture.run(async {
+        assert_eq!(store.probe().await.unwrap_err().kind(), ErrorKind::Denied);
+        let PutTry::Refused(error) = store.put_once("t/1", Bytes::from_static(b"a")).await else { panic!("is refused") };
+        assert!(error.render().contains("makes no hard links") && error.render().contains("single_writer"), "{}", error.render());
+    });
+    assert_eq!(files(folder.path()), Vec::<PathBuf>::new());
 }
 
 #[test]
