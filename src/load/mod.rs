@@ -135,9 +135,10 @@ pub fn run(
         let newest_state_line = router.newest_state_line();
         // Hanging up lets the encoders end, and then the committer.
         drop(router);
-        let is_whole = working.into_iter().fold(true, |is_whole, encoder| encoder.join().is_ok() && is_whole);
-        if !is_whole {
-            gauge.fail(Error::internal("an encoder broke down"));
+        for encoder in working {
+            if encoder.join().is_err() {
+                gauge.fail(Error::internal("an encoder broke down"));
+            }
         }
         let ended = runtime.block_on(committing).map_err(|error| Error::internal("the committer did not end").source(error));
         let failure = gauge.take_failure();
@@ -175,7 +176,7 @@ fn route(router: &mut Router, events: &Receiver<Event>, gauge: &Gauge) -> Result
             }
             Some(Event::End(Ok(()))) => {
                 // Ctrl-C reaches the tap as well, and its end may be seen before our own signal.
-                std::thread::sleep(SIGNAL_GRACE);
+                router.pause(SIGNAL_GRACE);
                 gauge.go_on()?;
                 return lines.finish(|line, text, is_utf8| {
                     router.last_line_is_open();

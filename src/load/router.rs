@@ -121,6 +121,11 @@ impl Router {
         self.received_at_us = self.stages.seam.now_us();
     }
 
+    /// Does nothing for a while.
+    pub(super) fn pause(&self, time: Duration) {
+        self.stages.runtime.block_on(self.stages.seam.sleep(time));
+    }
+
     /// Says that the next line is the last one and has no line end: it may have been cut off.
     pub(super) fn last_line_is_open(&mut self) {
         self.is_last_line_open = true;

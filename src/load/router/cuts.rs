@@ -155,16 +155,21 @@ impl Router {
         self.tell(ToCommitter::Cut(cut));
         // One cut may be committed while the next stretch is read; a second one waits here.
         loop {
-            let permit = self.stages.cuts_allowed.acquire();
-            match self.stages.runtime.block_on(async { tokio::time::timeout(LOOK_AGAIN, permit).await }) {
-                Ok(Ok(permit)) => {
+            let acquired = self.stages.runtime.block_on(async {
+                tokio::select! {
+                    permit = self.stages.cuts_allowed.acquire() => Some(permit),
+                    () = self.stages.seam.sleep(LOOK_AGAIN) => None,
+                }
+            });
+            match acquired {
+                Some(Ok(permit)) => {
                     permit.forget();
                     return Ok(());
                 }
-                Ok(Err(error)) => return Err(Error::internal("the committer is gone").source(error)),
+                Some(Err(error)) => return Err(Error::internal("the committer is gone").source(error)),
                 // An encoder that is gone passes no barrier.
-                Err(_) if self.stages.gauge.has_failed() => return Err(Error::internal("a stage failed")),
-                Err(_) => {}
+                None if self.stages.gauge.has_failed() => return Err(Error::internal("a stage failed")),
+                None => {}
             }
         }
     }
