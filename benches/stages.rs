@@ -1,18 +1,23 @@
-//! The record path alone, one thread: JSON records → column builders → record batches, by the exact and by the direct path.
+//! Each stage alone, one thread: lines and envelopes; JSON records → record batches, by the exact and by the direct path; record batches →
+//! Parquet with its statistics.
 //!
 //! The input is made here, 500,000 flat events of 20 columns, about 290 MB of record text, the same bytes at every run (the hash names
-//! it). Times are CPU seconds of this thread; each path runs `RUNS` times, taking turns, and the least and the median are told.
+//! it). Times are CPU seconds of this thread; each stage runs `RUNS` times, taking turns, and the least and the median are told.
 //!
-//!     cargo bench --bench record_path [-- ROWS]
+//!     cargo bench --bench stages [-- ROWS]
 
 use std::error::Error;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Instant;
 
+use arrow::record_batch::RecordBatch;
 use delta_load::InputLine;
 use delta_load::batch::{BatchBuilder, Options, RowMeta, Tally};
+use delta_load::data_file::{self, FileBuilder};
+use delta_load::delta::StatisticsColumns;
 use delta_load::schema::{StreamLayout, StreamSchema};
+use delta_load::singer::{LineSplitter, record_head};
 use sha2::{Digest, Sha256};
 
 const ROWS: usize = 500_000;
@@ -110,8 +115,44 @@ fn cpu_seconds(begin: &Instant) -> f64 {
     nanoseconds.map_or_else(|| begin.elapsed().as_secs_f64(), |nanoseconds| nanoseconds / 1e9)
 }
 
-/// Builds all batches; returns the rows, and how many of them the direct path took.
-fn run(layout: &Arc<StreamLayout>, records: &[&[u8]], is_direct: bool) -> Result<(usize, usize), Box<dyn Error>> {
+/// What a chunk of a pipe holds.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// Splits the stream into lines and finds the record of each; returns their number.
+fn split(lines: &[u8]) -> Result<usize, Box<dyn Error>> {
+    let (mut splitter, mut records) = (LineSplitter::new(1 << 20), 0);
+    for chunk in lines.chunks(CHUNK_BYTES) {
+        splitter.split(
+            chunk,
+            |line, _| format!("line {line} is too long"),
+            |_, line, is_utf8| {
+                records += usize::from(is_utf8 && record_head(line).is_some());
+                Ok(())
+            },
+        )?;
+    }
+    Ok(records)
+}
+
+/// Encodes all batches into one file; returns its rows and bytes.
+fn encode(batches: &[RecordBatch]) -> Result<(usize, u64), Box<dyn Error>> {
+    let schema = batches.first().ok_or("no batch")?.schema();
+    let mut file =
+        FileBuilder::new(std::io::sink(), schema, &data_file::Options::default(), &StatisticsColumns::of(&Default::default()))?;
+    for batch in batches {
+        file.write(batch)?;
+    }
+    let (_, written) = file.close()?;
+    Ok((usize::try_from(written.rows)?, written.bytes))
+}
+
+/// Builds all batches, and keeps them in `kept` if there is one; returns the rows, and how many of them the direct path took.
+fn run(
+    layout: &Arc<StreamLayout>,
+    records: &[&[u8]],
+    is_direct: bool,
+    mut kept: Option<&mut Vec<RecordBatch>>,
+) -> Result<(usize, usize), Box<dyn Error>> {
     let mut builder = BatchBuilder::new(layout.clone(), Options::default());
     let (meta, mut tally) = (RowMeta::default(), Tally::default());
     let (mut rows, mut direct, mut bytes) = (0, 0, 0);
@@ -126,10 +167,14 @@ fn run(layout: &Arc<StreamLayout>, records: &[&[u8]], is_direct: bool) -> Result
         bytes += record.len();
         if bytes >= BATCH_BYTES {
             bytes = 0;
-            rows += builder.finish()?.num_rows();
+            let batch = builder.finish()?;
+            rows += batch.num_rows();
+            kept.iter_mut().for_each(|kept| kept.push(batch.clone()));
         }
     }
-    rows += builder.finish()?.num_rows();
+    let batch = builder.finish()?;
+    rows += batch.num_rows();
+    kept.iter_mut().for_each(|kept| kept.push(batch.clone()));
     Ok((rows, direct))
 }
 
@@ -151,22 +196,41 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let layout = layout()?;
     let clock = Instant::now();
-    let mut seconds = [Vec::new(), Vec::new()];
-    let mut direct_rows = 0;
+    let mut batches = Vec::new();
+    run(&layout, &records, true, Some(&mut batches))?;
+    let mut lines = Vec::with_capacity(input.len() + rows * 64);
+    for record in &records {
+        lines.extend_from_slice(b"{\"type\":\"RECORD\",\"stream\":\"events\",\"record\":");
+        lines.extend_from_slice(record);
+        lines.extend_from_slice(b"}\n");
+    }
+    let mut seconds = [const { Vec::new() }; 4];
+    let (mut direct_rows, mut file_bytes) = (0, 0);
     for _ in 0..RUNS {
-        for (path, seconds) in seconds.iter_mut().enumerate() {
+        for (stage, seconds) in seconds.iter_mut().enumerate() {
             let before = cpu_seconds(&clock);
-            let (built, direct) = run(&layout, &records, path == 1)?;
+            let done = match stage {
+                0 => split(&lines)?,
+                1 | 2 => {
+                    let (built, direct) = run(&layout, &records, stage == 2, None)?;
+                    direct_rows = direct_rows.max(direct);
+                    built
+                }
+                _ => {
+                    let (encoded, bytes) = encode(&batches)?;
+                    file_bytes = bytes;
+                    encoded
+                }
+            };
             seconds.push(cpu_seconds(&clock) - before);
-            assert_eq!(built, rows, "every record is a row");
-            direct_rows = direct_rows.max(direct);
+            assert_eq!(done, rows, "every record is a row");
         }
     }
-    for (name, seconds) in ["exact path", "direct path"].iter().zip(&mut seconds) {
+    for (name, seconds) in ["lines and envelopes", "exact path", "direct path", "Parquet"].iter().zip(&mut seconds) {
         seconds.sort_by(f64::total_cmp);
         let (least, median) = (seconds[0], seconds[seconds.len() / 2]);
         writeln!(report, "{name}: least {least:.3} s CPU ({:.0} MB/s), median {median:.3} s", megabytes / least)?;
     }
-    writeln!(report, "the direct path took {direct_rows} of {rows} records")?;
+    writeln!(report, "the direct path took {direct_rows} of {rows} records; the file has {:.2} MB", file_bytes as f64 / 1e6)?;
     Ok(())
 }
