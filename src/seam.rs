@@ -49,7 +49,8 @@ impl World for Real {
         self.start.elapsed()
     }
     fn sleep(&self, duration: Duration) -> Sleep {
-        Box::pin(tokio::time::sleep(duration))
+        // Made when it is first awaited: whoever asks for it need not be inside the runtime.
+        Box::pin(async move { tokio::time::sleep(duration).await })
     }
     fn random(&self) -> f64 {
         rand::random()
