@@ -1,3 +1,5 @@
+mod bucket;
+
 use super::*;
 
 fn parse(arguments: &[&str]) -> clap::error::Result<TargetArguments> {

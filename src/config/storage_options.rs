@@ -324,3 +324,18 @@ fn clouds(name: &str) -> Vec<Cloud> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_of_s3_is_known_to_the_store() {
+        for option in OPTIONS.iter().filter(|option| matches!(option.cloud, Aws | Any)) {
+            for name in std::iter::once(&option.name).chain(option.others).filter(|name| !name.starts_with("google_")) {
+                assert!(crate::store::is_s3_option(name), "{name}");
+            }
+        }
+        assert!(!crate::store::is_s3_option("azure_client_id"));
+    }
+}

@@ -8,7 +8,8 @@ pub static SETTINGS: &[Setting] = &[
         "destination",
         "null",
         "Destination",
-        "Root of all tables: a path or a URL (`/lake`, `file:///lake`, `memory://`). Below it each stream has a table.",
+        "Root of all tables: a path or a URL (`/lake`, `file:///lake`, `s3://bucket/lake`, `memory://`). Below it each stream has \
+         a table.",
     )
     .required(),
     Setting::text(
@@ -80,7 +81,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting::object(
         "storage_options",
         "Storage options",
-        "Options of the object store, under the names that deltalake and dlt use, in any case.",
+        "Options of the object store, under the names that deltalake and dlt use, in any case (docs/stores.md).",
     )
     .secret(),
     Setting::boolean(

@@ -5,6 +5,7 @@ mod crash;
 mod golden;
 mod opening;
 mod replay;
+mod s3;
 mod tables;
 
 use std::collections::BTreeSet;

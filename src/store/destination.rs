@@ -7,13 +7,10 @@ use url::Url;
 use crate::{Error, Result};
 
 /// Schemes that work.
-const SUPPORTED: [&str; 2] = ["file", "memory"];
+const SUPPORTED: [&str; 4] = ["file", "memory", "s3", "s3a"];
 
 /// Schemes that object stores are known by, with the store's name.
-const NOT_YET: [(&str, &str); 13] = [
-    ("s3", "Amazon S3"),
-    ("s3a", "Amazon S3"),
-    ("s3n", "Amazon S3"),
+const NOT_YET: [(&str, &str); 10] = [
     ("abfs", "Azure storage"),
     ("abfss", "Azure storage"),
     ("az", "Azure storage"),
@@ -39,6 +36,7 @@ pub fn normalise_destination(text: &str) -> Result<Url> {
         None => directory_url(Path::new(text)),
         Some("file") => file_url(text),
         Some("memory") => memory_url(text),
+        Some("s3" | "s3a") => bucket_url(text),
         Some(scheme) => Err(refuse_scheme(scheme)),
     }
 }
@@ -48,14 +46,14 @@ pub(super) fn refuse_scheme(scheme: &str) -> Error {
     let scheme = scheme.to_ascii_lowercase();
     if let Some((_, store)) = NOT_YET.iter().find(|(name, _)| *name == scheme) {
         return Error::config(format!("destinations `{scheme}://` ({store}) are not supported yet"))
-            .hint("use a folder on local disk for the time being, for example `file:///lake`");
+            .hint("use a bucket on S3 (`s3://bucket/lake`) or a folder on local disk (`file:///lake`) for the time being");
     }
     let known = SUPPORTED.iter().copied().chain(NOT_YET.iter().map(|(name, _)| *name));
     let near: Vec<String> =
         known.filter(|name| strsim::damerau_levenshtein(name, &scheme) <= 1).map(|name| format!("`{name}://`")).collect();
     let error = Error::config(format!("unknown scheme `{scheme}://` in `destination`"));
     match near.is_empty() {
-        true => error.hint("use a folder on local disk, for example `/lake` or `file:///lake`"),
+        true => error.hint("use a folder on local disk (`/lake`, `file:///lake`) or a bucket on S3 (`s3://bucket/lake`)"),
         false => error.hint(format!("did you mean {}?", near.join(" or "))),
     }
 }
@@ -102,6 +100,26 @@ fn memory_url(text: &str) -> Result<Url> {
     if !url.path().ends_with('/') {
         url.set_path(&format!("{}/", url.path()));
     }
+    Ok(url)
+}
+
+fn bucket_url(text: &str) -> Result<Url> {
+    // The text is not shown: people write keys before the bucket.
+    let mut url = Url::parse(text).map_err(|error| Error::config("`destination` is not a URL of a bucket").source(error))?;
+    if !url.username().is_empty() || url.password().is_some() || url.port().is_some() {
+        return Err(Error::config("`destination` has a user, a password or a port before the bucket's path").hint(
+            "keys belong into `storage_options` (`aws_access_key_id`, `aws_secret_access_key`), another host is its `aws_endpoint_url`",
+        ));
+    }
+    if url.host_str().is_none_or(str::is_empty) {
+        return Err(Error::config(format!("`destination` `{text}` names no bucket")).hint("write `s3://bucket/path`"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(Error::config(format!("`destination` `{text}` has a query or fragment, which a bucket has not"))
+            .hint("write `?` as `%3F` and `#` as `%23`"));
+    }
+    let path = url.path().trim_end_matches('/').to_owned();
+    url.set_path(&format!("{path}/"));
     Ok(url)
 }
 
@@ -198,6 +216,12 @@ mod tests {
     }
 
     #[test]
+    fn a_bucket_has_a_path_with_a_trailing_slash() {
+        assert_eq!(url("s3://lake"), "s3://lake/");
+        assert_eq!(url("s3a://my.lake_1/a b/é//"), "s3a://my.lake_1/a%20b/%C3%A9/");
+    }
+
+    #[test]
     fn wrong_destinations_say_what_is_wrong() {
         let text = |destination: &str| {
             let error = normalise_destination(destination).unwrap_err();
@@ -208,10 +232,14 @@ mod tests {
         assert!(text("file://lake/x").contains("names `lake` as a host") && text("file://lake/x").contains("three slashes"));
         assert!(text("file:///a?b").contains("query"));
         assert!(text("~/lake").contains("home folder"));
-        for scheme in ["s3", "s3a", "az", "abfs", "abfss", "gs", "https"] {
+        for scheme in ["az", "abfs", "abfss", "gs", "https"] {
             assert!(text(&format!("{scheme}://bucket/lake")).contains(&format!("`{scheme}://`")), "{scheme}");
             assert!(text(&format!("{scheme}://bucket/lake")).contains("not supported yet"), "{scheme}");
         }
+        assert!(text("s3://").contains("names no bucket") && text("s3:/b/x").contains("names no bucket"));
+        assert!(text("s3://b/x?y").contains("query"));
+        let secret = text("s3a://AKIA:hunter2@bucket/x");
+        assert!(secret.contains("aws_access_key_id") && !secret.contains("hunter2"), "{secret}");
         assert!(text("s4://bucket").contains("unknown scheme `s4://`") && text("s4://bucket").contains("did you mean `s3://`"));
         assert!(text("flie:///lake").contains("did you mean `file://`?"));
         assert!(text("ftp://host/x").contains("unknown scheme `ftp://`"));

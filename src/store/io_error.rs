@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use crate::{Error, ErrorKind};
 
@@ -88,21 +89,45 @@ pub(super) fn as_write_failure(error: io::Error, path: &Path) -> io::Error {
     io::Error::new(kind, WriteFailure { path: path.to_owned(), code: error.raw_os_error(), kind })
 }
 
+/// A typed error on its way through encoders, which hand it back by reference only.
+#[derive(Debug)]
+struct RemoteFailure(Mutex<Option<Error>>);
+
+impl fmt::Display for RemoteFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(error) => error.fmt(f),
+            None => f.write_str("the write failed"),
+        }
+    }
+}
+
+impl std::error::Error for RemoteFailure {}
+
+/// Returns a store's own typed error in the form that [`write_failure`] finds again.
+pub(super) fn as_remote_failure(error: Error) -> io::Error {
+    io::Error::other(RemoteFailure(Mutex::new(Some(error))))
+}
+
 /// Returns the typed error of a failed write to an [`Upload`](super::Upload), which an encoder wrapped into an error of its own;
 /// `None` when the error has another cause.
 pub fn write_failure(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
     let mut cause = Some(error);
     while let Some(inner) = cause {
-        let failure = inner.downcast_ref::<WriteFailure>().or_else(|| {
-            let wrapped = inner.downcast_ref::<io::Error>()?.get_ref()?;
-            wrapped.downcast_ref::<WriteFailure>()
-        });
-        if let Some(failure) = failure {
+        if let Some(failure) = find::<WriteFailure>(inner) {
             return Some(io_error(failure.cause(), "write", &failure.path));
+        }
+        if let Some(failure) = find::<RemoteFailure>(inner) {
+            // The first to ask gets it.
+            return failure.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         }
         cause = inner.source();
     }
     None
+}
+
+fn find<'a, T: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a T> {
+    error.downcast_ref::<T>().or_else(|| error.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref::<T>())
 }
 
 /// Tells whether a person has to act before another try can go better.
@@ -148,5 +173,13 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Denied);
         assert!(error.render().contains("no space left to write `/lake/t/a.parquet`"), "{}", error.render());
         assert!(write_failure(&io::Error::other("else")).is_none());
+    }
+
+    #[test]
+    fn a_stores_own_error_is_found_inside_an_encoders_error() {
+        let inner = as_remote_failure(Error::denied("no permission").hint("get it"));
+        let wrapped = parquet::errors::ParquetError::External(Box::new(inner));
+        let error = write_failure(&wrapped).expect("is found");
+        assert_eq!((error.kind(), error.hint_text()), (ErrorKind::Denied, Some("get it")));
     }
 }

@@ -16,6 +16,9 @@ mod memory;
 mod publish;
 mod put_if_absent;
 mod retry;
+mod s3;
+#[cfg(test)]
+pub(crate) mod s3_server;
 #[cfg(test)]
 pub(crate) mod simulated;
 #[cfg(test)]
@@ -36,6 +39,9 @@ pub use local::Local;
 pub use memory::Memory;
 pub use publish::{Numbered, Publication, Published, Step, publish};
 pub use put_if_absent::{PutAnswer, put_if_absent};
+pub use s3::S3;
+#[cfg(test)]
+pub(crate) use s3::is_s3_option;
 
 use crate::{Error, Result};
 
@@ -151,6 +157,7 @@ pub fn open(url: &Url, options: &Options) -> Result<Arc<dyn Store>> {
     match url.scheme() {
         "file" => Ok(Arc::new(Local::open(url, options)?)),
         "memory" => Ok(Arc::new(Memory::new(url.clone()))),
+        "s3" | "s3a" => Ok(Arc::new(S3::open(url, options)?)),
         _ => Err(destination::refuse_scheme(url.scheme())),
     }
 }

@@ -77,7 +77,7 @@ fn all_errors_of_a_config_are_said_at_once() {
     let place = Workplace::new();
     let ran = place.load(
         json!({
-            "destination": "s3://bucket/lake",
+            "destination": "gs://bucket/lake",
             "load_methd": "append-only",
             "batch_size_rows": "many",
             "on_bad_value": "explode",
@@ -85,7 +85,7 @@ fn all_errors_of_a_config_are_said_at_once() {
         }),
         "",
     );
-    ran.expect(2).says("`s3://`").says("load_method").says("batch_size_rows").says("on_bad_value").says("aws_access_key_id");
+    ran.expect(2).says("`gs://`").says("load_method").says("batch_size_rows").says("on_bad_value").says("aws_access_key_id");
     assert_eq!(ran.stdout, "");
     assert_ran!(ran, place);
 }

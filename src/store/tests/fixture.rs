@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,10 +11,11 @@ use url::Url;
 
 use crate::seam::Seam;
 use crate::store::faulty::{Call, Fault, Faulty, Method};
+use crate::store::s3_server::{S3Server, seeded_reads};
 use crate::store::simulated::{self, Simulated};
 use crate::store::{
-    Entry, Local, Memory, Numbered, Options, Publication, Published, PutAnswer, Step, Store, normalise_destination, publish,
-    put_if_absent,
+    Entry, Local, Memory, Numbered, Options, Publication, Published, PutAnswer, PutTry, S3, Source, Step, Store, Upload,
+    normalise_destination, publish, put_if_absent,
 };
 use crate::{Error, Result};
 
@@ -23,13 +25,21 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(900);
 pub(super) struct Fixture {
     pub(super) world: Arc<Simulated>,
     pub(super) store: Arc<dyn Store>,
-    /// Kept for the life of a test on local disk.
-    _folder: Option<tempfile::TempDir>,
+    /// Kept for the life of a test.
+    _kept: Kept,
+}
+
+/// What a store needs beside it.
+#[allow(dead_code)]
+enum Kept {
+    Nothing,
+    Folder(tempfile::TempDir),
+    Server(Box<S3Server>),
 }
 
 impl Fixture {
     pub(super) fn memory() -> Self {
-        Self { world: Simulated::new(1), store: Arc::new(Memory::new(Url::parse("memory:///").unwrap())), _folder: None }
+        Self { world: Simulated::new(1), store: Arc::new(Memory::new(Url::parse("memory:///").unwrap())), _kept: Kept::Nothing }
     }
 
     /// A folder whose name holds what is special in URLs.
@@ -37,14 +47,30 @@ impl Fixture {
         let folder = tempfile::tempdir().unwrap();
         let url = normalise_destination(folder.path().join("a lake/50% é=#?+").to_str().unwrap()).unwrap();
         let store = Local::open(&url, &Options::default()).unwrap();
-        Self { world: Simulated::new(1), store: Arc::new(store), _folder: Some(folder) }
+        Self { world: Simulated::new(1), store: Arc::new(store), _kept: Kept::Folder(folder) }
+    }
+
+    /// A bucket, under a prefix that holds what is special in URLs.
+    pub(super) fn s3() -> Self {
+        let server = S3Server::start();
+        let store = Blocking(server.open("a lake/50% é=+"));
+        Self { world: Simulated::new(1), store: Arc::new(store), _kept: Kept::Server(Box::new(server)) }
+    }
+
+    /// The same, where a fifth of all requests but conditional puts fail and have to be repeated.
+    pub(super) fn s3_with_faults() -> Self {
+        let fixture = Self::s3();
+        if let Kept::Server(server) = &fixture._kept {
+            server.set_rule(seeded_reads(1, 20));
+        }
+        fixture
     }
 
     /// The wrapper, without faults of its own.
     pub(super) fn faulty() -> Self {
         let inner = Self::memory();
         let store = Faulty::new(inner.store, simulated::seam(&inner.world), |_| Fault::Pass);
-        Self { world: inner.world, store: Arc::new(store), _folder: None }
+        Self { world: inner.world, store: Arc::new(store), _kept: Kept::Nothing }
     }
 
     pub(super) fn seam(&self) -> Seam {
@@ -92,6 +118,70 @@ impl Fixture {
         let entries = self.run(self.store.list(&log().prefix, None)).unwrap();
         let text = |entry: &Entry| String::from_utf8(self.get(&entry.path).unwrap().to_vec()).unwrap();
         entries.iter().map(|entry| (log().number(&entry.path).unwrap(), text(entry))).collect()
+    }
+}
+
+/// A store on the network in a world whose time stands still: each call blocks until its answer is there.
+#[derive(Debug)]
+struct Blocking(S3);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+struct Unpark(std::thread::Thread);
+
+/// Waits for `work`, which needs nothing of this thread.
+pub(super) fn block_on<T>(work: impl Future<Output = T>) -> T {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut work = std::pin::pin!(work);
+    loop {
+        match work.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Blocking {
+    fn url(&self) -> &Url {
+        self.0.url()
+    }
+    async fn probe(&self) -> Result<()> {
+        block_on(self.0.probe())
+    }
+    async fn put_once(&self, path: &str, bytes: Bytes) -> PutTry {
+        block_on(self.0.put_once(path, bytes))
+    }
+    async fn make_durable(&self, path: &str) -> Result<()> {
+        block_on(self.0.make_durable(path))
+    }
+    async fn get(&self, path: &str) -> Result<Option<Bytes>> {
+        block_on(self.0.get(path))
+    }
+    async fn head(&self, path: &str) -> Result<Option<Entry>> {
+        block_on(self.0.head(path))
+    }
+    async fn put(&self, path: &str, bytes: Bytes) -> Result<()> {
+        block_on(self.0.put(path, bytes))
+    }
+    async fn list(&self, prefix: &str, after: Option<&str>) -> Result<Vec<Entry>> {
+        block_on(self.0.list(prefix, after))
+    }
+    async fn delete(&self, path: &str) -> Result<()> {
+        block_on(self.0.delete(path))
+    }
+    fn create_file(&self, path: &str) -> Result<Box<dyn Upload>> {
+        self.0.create_file(path)
+    }
+    fn open_file(&self, path: &str) -> Result<Source> {
+        self.0.open_file(path)
+    }
+    fn kernel_access(&self, table: &str) -> Result<(Arc<dyn object_store::ObjectStore>, Url)> {
+        self.0.kernel_access(table)
     }
 }
 

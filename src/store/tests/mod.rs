@@ -1,4 +1,5 @@
-//! The store suite: every rule of a store and of the commit loop, against memory, local disk and the failing wrapper.
+//! The store suite: every rule of a store and of the commit loop, against memory, local disk, S3 (with and without
+//! faults of the network) and the failing wrapper.
 
 mod fixture;
 mod local;
@@ -6,6 +7,7 @@ mod objects;
 mod publish;
 mod put;
 mod races;
+mod s3;
 
 /// Makes each function of a suite a test of its own for every kind of store.
 macro_rules! for_every_store {
@@ -15,6 +17,12 @@ macro_rules! for_every_store {
         }
         mod local {
             $(#[test] fn $name() { super::$name(&crate::store::tests::fixture::Fixture::local()); })*
+        }
+        mod s3 {
+            $(#[test] fn $name() { super::$name(&crate::store::tests::fixture::Fixture::s3()); })*
+        }
+        mod s3_with_faults {
+            $(#[test] fn $name() { super::$name(&crate::store::tests::fixture::Fixture::s3_with_faults()); })*
         }
         mod faulty {
             $(#[test] fn $name() { super::$name(&crate::store::tests::fixture::Fixture::faulty()); })*
