@@ -5,6 +5,7 @@
 #   DIR/jars      the Delta jars for that Spark
 #   DIR/meltano   Meltano in an environment of its own
 #   DIR/tap       tap-jsonl in an environment of its own
+#   DIR/seaweedfs an S3 server
 #
 # Each part carries the hash of what it was made from; a part that is up to date is left alone, so a second run
 # takes no time. System packages are installed with apt, and only those that are missing.
@@ -61,3 +62,4 @@ part venv "$here/requirements.txt" python_environment
 part jars "$here/spark/pom.xml" jars
 part meltano "$here/requirements-meltano.txt" python_environment
 part tap "$here/requirements-tap.txt" python_environment
+part seaweedfs "$here/requirements-seaweedfs.txt" python_environment
