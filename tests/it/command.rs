@@ -134,12 +134,13 @@ impl Ran {
     }
 }
 
-/// Returns a log with the lines about commits sorted where they follow each other: tables commit side by side.
+/// Returns a log with the lines about commits (and their timers) sorted where they follow each other: tables commit side by side.
 fn in_order(log: &str) -> String {
     let mut lines: Vec<&str> = log.lines().collect();
-    let is_commit = |line: &str| line.contains(": committed version ");
-    // From the ninth character on: the time comes before.
-    lines.chunk_by_mut(|one, other| is_commit(one) && is_commit(other)).for_each(|run| run.sort_by_key(|line| line.get(8..)));
+    let is_commit = |line: &str| line.contains(": committed version ") || line.contains("batch_processing_time");
+    // By what stays the same from run to run.
+    let words = |line: &&str| line.chars().filter(|character| !character.is_ascii_digit()).collect::<String>();
+    lines.chunk_by_mut(|one, other| is_commit(one) && is_commit(other)).for_each(|run| run.sort_by_key(words));
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
@@ -149,7 +150,7 @@ pub const FILTERS: [(&str, &str); 8] = [
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?", "[time]"),
     (r"(?m)^\d\d:\d\d:\d\d(\.\d+)?", "[time]"),
     (r#""pid": ?\d+"#, r#""pid":[pid]"#),
-    (r#""value": ?\d+\.\d+"#, r#""value":[seconds]"#),
+    (r#""value": ?\d+\.\d+(e-?\d+)?"#, r#""value":[seconds]"#),
     // The closing table: its columns are as wide as figures that differ.
     (r"  +", "  "),
     (r"(?m)  \d+\.\d  (-|[\d,]+)$", "  [seconds]  [rate]"),
