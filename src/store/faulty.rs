@@ -40,6 +40,7 @@ pub enum Fault {
 
 /// The methods that faults are for; `create_file`, `open_file`, `kernel_access` and `url` always go through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+// Each is the method of [`Store`] of the same name; that one has the text.
 #[allow(missing_docs)]
 pub enum Method {
     Probe,

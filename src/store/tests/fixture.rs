@@ -30,6 +30,7 @@ pub(super) struct Fixture {
 }
 
 /// What a store needs beside it.
+// Never read: held so that the folder or server goes when the test ends.
 #[allow(dead_code)]
 enum Kept {
     Nothing,
