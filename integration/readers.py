@@ -175,21 +175,33 @@ def duckdb():
     return _duckdb
 
 
+def duckdb_query(sql, fetch):
+    """`fetch` of the result of `sql`. A table on which DuckDB fails fatally takes the whole database with it: the next query gets a new one."""
+    global _duckdb
+    import duckdb as module
+
+    try:
+        return fetch(duckdb().execute(sql))
+    except module.FatalException:
+        _duckdb = None
+        raise
+
+
 class DuckDB:
     def __init__(self, table):
         self.name = "delta_scan('" + str(table).replace("'", "''") + "')"
 
     def arrow(self):
-        return duckdb().execute(f"SELECT * FROM {self.name}").to_arrow_table()
+        return duckdb_query(f"SELECT * FROM {self.name}", lambda result: result.to_arrow_table())
 
     def types(self):
-        return arrow_types(duckdb().execute(f"SELECT * FROM {self.name} LIMIT 0").to_arrow_table().schema)
+        return arrow_types(duckdb_query(f"SELECT * FROM {self.name} LIMIT 0", lambda result: result.to_arrow_table()).schema)
 
     def counts(self, pairs):
         return [self.count(condition(self, *pair)) for pair in pairs]
 
     def count(self, condition):
-        return duckdb().execute(f"SELECT count(*) FROM {self.name} WHERE {condition}").fetchone()[0]
+        return duckdb_query(f"SELECT count(*) FROM {self.name} WHERE {condition}", lambda result: result.fetchone()[0])
 
     def column(self, path):
         return ".".join('"' + name.replace('"', '""') + '"' for name in path)

@@ -101,7 +101,7 @@ def check_long(lake, total_bytes):
     result.ok()
     print(f"{fed / 1e6:,.0f} MB: {resident / MIB:,.0f} MiB resident")
     rows = result.states[-1]["rows"]
-    found = readers.duckdb().execute(f"SELECT count(*), count(DISTINCT id), max(id) FROM delta_scan('{lake}/long0')").fetchone()
+    found = readers.duckdb_query(f"SELECT count(*), count(DISTINCT id), max(id) FROM delta_scan('{lake}/long0')", lambda result: result.fetchone())
     assert found == (rows, rows, rows - 1)
     assert resident <= LIMIT + OVER, f"{resident / MIB:,.0f} MiB resident"
 
@@ -121,7 +121,7 @@ def check_field(lake, field_bytes):
     print(f"field of {field_bytes / 1e6:,.0f} MB: {resident / MIB:,.0f} MiB resident")
     assert resident <= LIMIT + OVER, f"{resident / MIB:,.0f} MiB resident"
     table = os.path.join(lake, "big")
-    found = dict(readers.duckdb().execute(f"SELECT id, md5(s) FROM delta_scan('{table}')").fetchall())
+    found = dict(readers.duckdb_query(f"SELECT id, md5(s) FROM delta_scan('{table}')", lambda result: result.fetchall()))
     assert found[2] == hashlib.md5(field.encode()).hexdigest() and len(found) == 3
     for add in delta_log.live_adds(table):
         assert len(add["stats"]) < 10_000
