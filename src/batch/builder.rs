@@ -38,20 +38,15 @@ pub struct RowMeta {
 /// Why a record was not taken. Nothing of it is left in the builder.
 #[derive(Debug)]
 pub enum Fault {
-    /// The layout lacks something: grow the schema, [`BatchBuilder::extend`], push again.
-    Missing(Missing),
+    /// The layout lacks all this, and every value that has a column fits: grow the schema, [`BatchBuilder::extend`], push again.
+    Missing(Vec<Missing>),
     /// A key property is not in the record.
     MissingKey {
         /// Its name.
         key: String,
     },
-    /// A value does not fit its column; the error has the field, but neither stream nor line.
-    BadValue {
-        /// What does not fit where.
-        error: Error,
-        /// Whether the load fails whatever `on_bad_value` says: a key or partition column, or a null that nothing may replace.
-        is_fatal: bool,
-    },
+    /// A value does not fit its column; the error says what does not fit where, but neither stream nor line.
+    BadValue(Error),
     /// The record is JSON, but no object.
     NotAnObject,
     /// The record is not JSON.
@@ -137,15 +132,21 @@ impl BatchBuilder {
             return Err(Fault::NotAnObject);
         }
         if meta.table_version.is_some() && self.fields.metadata_column(MetadataColumn::TableVersion).is_none() {
-            return Err(Fault::Missing(Missing::Metadata(MetadataColumn::TableVersion)));
+            return Err(Fault::Missing(vec![Missing::Metadata(MetadataColumn::TableVersion)]));
         }
         if !self.has_room(record.len()) {
             let error = Error::input(format!("a record of {} bytes does not fit into a batch", record.len()));
-            return Err(Fault::BadValue { error, is_fatal: true });
+            return Err(Fault::BadValue(error));
         }
         let mut exact = Exact::new(&self.options);
         let object = record.get(begin..end).unwrap_or_default();
-        match exact.record(object, &mut self.fields, self.rows) {
+        let pushed = exact.record(object, &mut self.fields, self.rows);
+        let missing = exact.take_missing();
+        match pushed {
+            Ok(()) if !missing.is_empty() => {
+                self.fields.truncate(self.rows);
+                Err(Fault::Missing(missing))
+            }
             Ok(()) => {
                 exact.into_tally(tally, line);
                 self.open_bytes = record.len();
@@ -155,9 +156,8 @@ impl BatchBuilder {
             Err(stop) => {
                 self.fields.truncate(self.rows);
                 Err(match stop {
-                    Stop::Missing(missing) => Fault::Missing(missing),
                     Stop::MissingKey(key) => Fault::MissingKey { key },
-                    Stop::Bad(error) => Fault::BadValue { error: self.advise(error), is_fatal: exact.is_fatal() },
+                    Stop::Bad(error) => Fault::BadValue(self.advise(error, exact.is_fatal())),
                 })
             }
         }
@@ -313,8 +313,11 @@ impl BatchBuilder {
         self.offset_bound <= LIMIT
     }
 
-    fn advise(&self, error: Error) -> Error {
+    fn advise(&self, error: Error, is_fatal: bool) -> Error {
         match self.options.on_bad_value {
+            OnBadValue::Fail | OnBadValue::SetNull if is_fatal => {
+                error.hint("correct the tap, or set `on_bad_value = \"reject\"` to set such records aside")
+            }
             OnBadValue::Fail => error.hint("correct the tap, or set `on_bad_value = \"set_null\"` to store null and count it"),
             OnBadValue::SetNull | OnBadValue::Reject => error.hint("correct the tap"),
         }

@@ -35,16 +35,35 @@ pub(super) enum Values {
     Long(Vec<i64>),
     Float(Vec<f32>),
     Double(Vec<f64>),
-    Decimal { precision: u8, scale: u8, values: Vec<i128> },
-    Text { max_characters: Option<u32>, text: Bytes },
+    Decimal {
+        precision: u8,
+        scale: u8,
+        values: Vec<i128>,
+    },
+    Text {
+        max_characters: Option<u32>,
+        text: Bytes,
+    },
     JsonText(Bytes),
-    Binary { encoding: BinaryEncoding, bytes: Bytes },
+    Binary {
+        encoding: BinaryEncoding,
+        /// Of a partition column, whose values stand in the log as text.
+        must_be_text: bool,
+        bytes: Bytes,
+    },
     Date(Vec<i32>),
     Timestamp(Vec<i64>),
     TimestampNtz(Vec<i64>),
     Struct(Box<Fields>),
-    List { offsets: Vec<i32>, element: Box<Column> },
-    Map { offsets: Vec<i32>, keys: Bytes, value: Box<Column> },
+    List {
+        offsets: Vec<i32>,
+        element: Box<Column>,
+    },
+    Map {
+        offsets: Vec<i32>,
+        keys: Bytes,
+        value: Box<Column>,
+    },
 }
 
 impl Column {
@@ -61,7 +80,7 @@ impl Column {
             Rule::Decimal { precision, scale } => Values::Decimal { precision: *precision, scale: *scale, values: Vec::new() },
             Rule::Text { max_characters } => Values::Text { max_characters: *max_characters, text: Bytes::default() },
             Rule::JsonText => Values::JsonText(Bytes::default()),
-            Rule::Binary(encoding) => Values::Binary { encoding: *encoding, bytes: Bytes::default() },
+            Rule::Binary(encoding) => Values::Binary { encoding: *encoding, must_be_text: false, bytes: Bytes::default() },
             Rule::Date => Values::Date(Vec::new()),
             Rule::Timestamp => Values::Timestamp(Vec::new()),
             Rule::TimestampNtz => Values::TimestampNtz(Vec::new()),
@@ -175,7 +194,9 @@ impl Column {
             }
             Values::Text { max_characters, text } => Values::Text { max_characters: *max_characters, text: text.take() },
             Values::JsonText(text) => Values::JsonText(text.take()),
-            Values::Binary { encoding, bytes } => Values::Binary { encoding: *encoding, bytes: bytes.take() },
+            Values::Binary { encoding, must_be_text, bytes } => {
+                Values::Binary { encoding: *encoding, must_be_text: *must_be_text, bytes: bytes.take() }
+            }
             Values::Date(values) => Values::Date(renew(values)),
             Values::Timestamp(values) => Values::Timestamp(renew(values)),
             Values::TimestampNtz(values) => Values::TimestampNtz(renew(values)),

@@ -248,7 +248,9 @@ impl<'a> Direct<'a, '_> {
                 self.map(keys, value)?;
                 offsets.push(value.len() as i32);
             }
-            Values::Binary { encoding, bytes } => bytes.push(&decode(*encoding, self.plain_string(first)?)?),
+            // The exact path checks what has to be text.
+            Values::Binary { must_be_text: true, .. } => return None,
+            Values::Binary { encoding, bytes, .. } => bytes.push(&decode(*encoding, self.plain_string(first)?)?),
             // The exact path knows which digits a float gives back.
             Values::Float(_) => return None,
         }

@@ -17,7 +17,6 @@ use crate::{Error, InputLine};
 /// Why a record is not taken.
 #[derive(Debug)]
 pub(super) enum Stop {
-    Missing(Missing),
     MissingKey(String),
     Bad(Error),
 }
@@ -26,9 +25,19 @@ pub(super) enum Stop {
 pub(super) struct Exact<'o> {
     options: &'o Options,
     counted: Vec<Counted>,
+    /// What the layout lacks, with the paths below the value that is being read. A bad value ends the search: its record shall leave
+    /// no columns.
+    missing: Vec<Missing>,
     /// Open values that have a place of their own when they do not fit: then nothing inside them becomes null instead.
     overflows: usize,
     is_fatal: bool,
+}
+
+/// How far the lists of an [`Exact`] were filled.
+#[derive(Clone, Copy)]
+struct Place {
+    counted: usize,
+    missing: usize,
 }
 
 struct Counted {
@@ -51,10 +60,10 @@ enum Put {
 
 impl<'o> Exact<'o> {
     pub fn new(options: &'o Options) -> Self {
-        Self { options, counted: Vec::new(), overflows: 0, is_fatal: false }
+        Self { options, counted: Vec::new(), missing: Vec::new(), overflows: 0, is_fatal: false }
     }
 
-    /// Tells, after a stop, whether it is one that `on_bad_value` cannot help.
+    /// Tells, after a stop, whether null may not stand for the value: a key, a partition column, a column that is NOT NULL.
     pub fn is_fatal(&self) -> bool {
         self.is_fatal
     }
@@ -64,6 +73,11 @@ impl<'o> Exact<'o> {
         for counted in self.counted {
             tally.add(counted.path, counted.coercion, counted.example, line);
         }
+    }
+
+    /// Returns what the layout lacks for the record that was read; with it the row does not count.
+    pub fn take_missing(&mut self) -> Vec<Missing> {
+        std::mem::take(&mut self.missing)
     }
 
     /// Pushes the record as row `row`; columns of metadata stay open.
@@ -94,17 +108,17 @@ impl<'o> Exact<'o> {
         for (key, value) in unknown {
             if let Some(kind) = kind_of(value) {
                 let is_deletion = is_top && key == DELETED_AT;
-                return Err(Stop::Missing(match is_deletion {
+                self.missing.push(match is_deletion {
                     true => Missing::Metadata(MetadataColumn::DeletedAt),
                     false => Missing::Key { path: vec![key], kind },
-                }));
+                });
             }
         }
         for (source, value) in keys.sources.iter().zip(values) {
             let Some(value) = value else { continue };
-            let begin = self.counted.len();
+            let begin = self.place();
             self.member(source, value, columns, row).map_err(|stop| stop.under(&source.key))?;
-            self.name_counted(begin, &source.key);
+            self.name_since(begin, &source.key);
         }
         for (column, name) in columns.iter_mut().zip(names) {
             if column.len() == row && column.absence != Absence::Metadata {
@@ -124,7 +138,7 @@ impl<'o> Exact<'o> {
         };
         // Two keys never feed one column; were they to, the later one would count.
         column.truncate(row);
-        let begin = self.counted.len();
+        let begin = self.place();
         self.overflows += usize::from(source.overflow.is_some());
         let put = self.value(value, column);
         self.overflows -= usize::from(source.overflow.is_some());
@@ -133,9 +147,13 @@ impl<'o> Exact<'o> {
             done => return done,
         };
         column.truncate(row);
-        self.counted.truncate(begin);
+        self.go_back(begin);
         match source.overflow {
-            Some(None) => return Err(Stop::Missing(Missing::Overflow { path: Vec::new() })),
+            Some(None) => {
+                self.missing.push(Missing::Overflow { path: Vec::new() });
+                column.push_null();
+                return Ok(());
+            }
             Some(Some(beside)) => {
                 self.push_null(column)?;
                 if let Some(beside) = columns.get_mut(beside) {
@@ -148,7 +166,7 @@ impl<'o> Exact<'o> {
             None => {}
         }
         if source.is_fatal || !self.may_set_null(column) {
-            self.is_fatal |= source.is_fatal;
+            self.is_fatal |= source.is_fatal || !column.is_nullable();
             return Err(Stop::Bad(error));
         }
         column.push_null();
@@ -165,7 +183,7 @@ impl<'o> Exact<'o> {
             column.push_null();
             return Ok(());
         }
-        self.is_fatal |= self.options.on_bad_value == OnBadValue::SetNull;
+        self.is_fatal = true;
         Err(Stop::Bad(Error::input("is null, and the table's column is NOT NULL")))
     }
 
@@ -280,10 +298,13 @@ impl<'o> Exact<'o> {
                 self.count_replaced(replaced, raw);
                 Put::Done
             }
-            Values::Binary { encoding, bytes } => {
+            Values::Binary { encoding, must_be_text, bytes } => {
                 let Json::String(inner) = json else { return Ok(Put::bad("text of bytes")) };
                 let (text, replaced) = json::unescape(inner);
                 match decode(*encoding, text.as_bytes()) {
+                    Some(decoded) if *must_be_text && std::str::from_utf8(&decoded).is_err() => {
+                        Put::bad("UTF-8 text once it is decoded, as the value of a partition column has to be")
+                    }
                     Some(decoded) => {
                         bytes.push(&decoded);
                         self.count_replaced(replaced, raw);
@@ -318,10 +339,11 @@ impl<'o> Exact<'o> {
             },
             Values::List { offsets, element } => match json {
                 Json::Array(array) => {
+                    let first = self.place();
                     for (index, raw) in json::elements(array).enumerate() {
-                        let begin = self.counted.len();
-                        self.element(raw, element).map_err(|stop| stop.in_item(&format!("[{index}]")))?;
-                        self.name_counted(begin, "[]");
+                        let begin = self.place();
+                        self.element(raw, element).map_err(|stop| stop.under(&format!("[{index}]")))?;
+                        self.name_item(first, begin);
                     }
                     offsets.push(element.len() as i32);
                     Put::Done
@@ -343,12 +365,13 @@ impl<'o> Exact<'o> {
                             }
                         }
                     }
+                    let first = self.place();
                     for (key, replaced, raw) in pairs {
-                        let begin = self.counted.len();
+                        let begin = self.place();
                         keys.push(key.as_bytes());
                         self.count_replaced(replaced, key.as_bytes());
-                        self.element(raw, value).map_err(|stop| stop.in_item(&format!("[{key:?}]")))?;
-                        self.name_counted(begin, "[]");
+                        self.element(raw, value).map_err(|stop| stop.under(&format!("[{key:?}]")))?;
+                        self.name_item(first, begin);
                     }
                     offsets.push(value.len() as i32);
                     Put::Done
@@ -362,11 +385,11 @@ impl<'o> Exact<'o> {
     /// Pushes an element of a list, or a value of a map.
     fn element(&mut self, raw: &[u8], column: &mut Column) -> Result<(), Stop> {
         let row = column.len();
-        let begin = self.counted.len();
+        let begin = self.place();
         match self.value(raw, column) {
             Err(Stop::Bad(_)) if self.may_set_null(column) => {
                 column.truncate(row);
-                self.counted.truncate(begin);
+                self.go_back(begin);
                 column.push_null();
                 self.count(Coercion::SetNull, raw);
                 Ok(())
@@ -391,9 +414,35 @@ impl<'o> Exact<'o> {
         }
     }
 
-    /// Puts `name` before the paths of what was counted since `begin`.
-    fn name_counted(&mut self, begin: usize, name: &str) {
-        for counted in self.counted.iter_mut().skip(begin) {
+    fn place(&self) -> Place {
+        Place { counted: self.counted.len(), missing: self.missing.len() }
+    }
+
+    /// Forgets what was found since `begin`.
+    fn go_back(&mut self, begin: Place) {
+        self.counted.truncate(begin.counted);
+        self.missing.truncate(begin.missing);
+    }
+
+    /// Names what was found since `begin` after an element; what the elements since `first` lack is named once.
+    fn name_item(&mut self, first: Place, begin: Place) {
+        self.name_since(begin, "[]");
+        for missing in self.missing.split_off(begin.missing) {
+            if !self.missing.iter().skip(first.missing).any(|known| is_same_place(known, &missing)) {
+                self.missing.push(missing);
+            }
+        }
+    }
+
+    /// Puts `name` before the paths of what was found since `begin`.
+    fn name_since(&mut self, begin: Place, name: &str) {
+        for missing in self.missing.iter_mut().skip(begin.missing) {
+            match missing {
+                Missing::Key { path, .. } | Missing::Overflow { path } => path.insert(0, name.to_owned()),
+                Missing::Metadata(_) => {}
+            }
+        }
+        for counted in self.counted.iter_mut().skip(begin.counted) {
             counted.path = match &counted.path {
                 path if path.is_empty() => name.to_owned(),
                 path if path.starts_with('[') => format!("{name}{path}"),
@@ -404,28 +453,11 @@ impl<'o> Exact<'o> {
 }
 
 impl Stop {
-    /// Puts a key before the path.
+    /// Puts a key, or the index of an element, before the path.
     fn under(self, key: &str) -> Self {
         match self {
             Self::Bad(error) => Self::Bad(error.in_field(key)),
-            Self::Missing(Missing::Key { mut path, kind }) => {
-                // The key that is missing named itself.
-                path.insert(0, key.to_owned());
-                Self::Missing(Missing::Key { path, kind })
-            }
-            Self::Missing(Missing::Overflow { mut path }) => {
-                path.insert(0, key.to_owned());
-                Self::Missing(Missing::Overflow { path })
-            }
-            other => other,
-        }
-    }
-
-    /// Puts an element before the path: by its index or key in an error, as `[]` in what a layout lacks.
-    fn in_item(self, item: &str) -> Self {
-        match self {
-            Self::Bad(error) => Self::Bad(error.in_field(item)),
-            other => other.under("[]"),
+            Self::MissingKey(_) => self,
         }
     }
 }
@@ -433,6 +465,14 @@ impl Stop {
 impl Put {
     fn bad(expected: impl Into<String>) -> Self {
         Self::Bad(expected.into(), None)
+    }
+}
+
+/// Whether both ask for the same column, whatever the kind of the values that did.
+fn is_same_place(one: &Missing, other: &Missing) -> bool {
+    match (one, other) {
+        (Missing::Key { path: one, .. }, Missing::Key { path: other, .. }) => one == other,
+        (one, other) => one == other,
     }
 }
 

@@ -53,11 +53,21 @@ impl Fields {
             built.push_nulls_if(rows);
             built
         });
-        Self {
+        let mut built = Self {
             columns: columns.collect(),
             names: layout.columns.iter().map(|column| column.name.clone()).collect(),
             fills: layout.columns.iter().map(|column| column.fill).collect(),
             keys: Keys::new(layout),
+        };
+        built.mark_partitions(layout);
+        built
+    }
+
+    fn mark_partitions(&mut self, layout: &Layout) {
+        for column in layout.sources.iter().filter(|source| source.is_partition).filter_map(|source| source.column) {
+            if let Some(Column { values: Values::Binary { must_be_text, .. }, .. }) = self.columns.get_mut(column) {
+                *must_be_text = true;
+            }
         }
     }
 
@@ -86,6 +96,7 @@ impl Fields {
             next.names.push(column.name.clone());
             next.fills.push(column.fill);
         }
+        next.mark_partitions(layout);
         *self = next;
         Ok(())
     }

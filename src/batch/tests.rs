@@ -170,7 +170,7 @@ fn counted(rule: Rule, json: &str, expected: &str, coercion: Coercion) {
 #[track_caller]
 fn bad(rule: Rule, json: &str, expected: &str) {
     match row(&[spec("x", rule.clone())], &format!("{{\"x\":{json}}}")) {
-        Err(Fault::BadValue { error, is_fatal: false }) => {
+        Err(Fault::BadValue(error)) => {
             assert_eq!(error.field(), Some("x"));
             assert_eq!(error.message(), format!("is {json}, which is not {expected}"));
             assert!(error.hint_text().is_some());
@@ -459,22 +459,50 @@ fn keys_and_partition_columns_never_become_null() {
         layout.sources[0].is_key = is_key;
         layout.sources[0].is_partition = is_partition;
         let fault = row_with(&stream(layout), &options, br#"{"x":"no"}"#).unwrap_err();
-        assert!(matches!(fault, Fault::BadValue { is_fatal: true, .. }), "{fault:?}");
+        let Fault::BadValue(error) = fault else { panic!("{fault:?}") };
+        let hint = error.hint_text().expect("has one");
+        assert!(hint.contains("reject") && !hint.contains("set_null"), "{hint}");
     }
+}
+
+#[test]
+fn binary_in_a_partition_column_has_to_be_text() {
+    let mut layout = layout_of(&[spec("x", Rule::Binary(BinaryEncoding::Base64))]);
+    assert_eq!(row_with(&stream(layout.clone()), &Options::default(), br#"{"x":"AP8="}"#).unwrap().0, "00ff");
+    layout.sources[0].is_partition = true;
+    let layout = stream(layout);
+    for (json, expected) in [(r#""w6k=""#, "c3a9"), (r#""""#, "")] {
+        assert_eq!(row_with(&layout, &Options::default(), format!("{{\"x\":{json}}}").as_bytes()).unwrap().0, expected);
+    }
+    let mut builder = BatchBuilder::new(layout.clone(), Options::default());
+    assert_eq!(builder.push_fast(br#"{"x":"AP8="}"#), None, "the exact path decides");
+    for on_bad_value in [OnBadValue::Fail, OnBadValue::SetNull, OnBadValue::Reject] {
+        let options = Options { on_bad_value, ..Options::default() };
+        let fault = row_with(&layout, &options, br#"{"x":"AP8="}"#).unwrap_err();
+        let Fault::BadValue(error) = fault else { panic!("{fault:?}") };
+        assert_eq!(error.field(), Some("x"));
+        assert!(error.message().contains("UTF-8 text once it is decoded"), "{}", error.message());
+    }
+    // The column keeps its rule when others join it.
+    let mut wider = layout_of(&[spec("x", Rule::Binary(BinaryEncoding::Base64)), spec("y", Rule::Long)]);
+    wider.sources[0].is_partition = true;
+    builder.extend(stream(wider)).unwrap();
+    assert_eq!(builder.push_fast(br#"{"x":"AP8=","y":1}"#), None);
 }
 
 #[test]
 fn a_null_in_a_not_null_column_is_bad() {
     let specs = [Spec { nullable: false, ..spec("x", Rule::Long) }];
     for record in [r#"{"x":null}"#, "{}", r#"{"x":""}"#] {
-        let Err(Fault::BadValue { error, is_fatal: false }) = row(&specs, record) else { panic!("{record}") };
+        let Err(Fault::BadValue(error)) = row(&specs, record) else { panic!("{record}") };
         assert_eq!((error.field(), error.message().contains("NOT NULL")), (Some("x"), true));
+        assert!(!error.hint_text().expect("has one").contains("set_null"), "null is what the column refuses");
     }
     let options = Options { on_bad_value: OnBadValue::SetNull, ..Options::default() };
     let layout = stream(layout_of(&specs));
     for record in [r#"{"x":null}"#, r#"{"x":"no"}"#] {
         let fault = row_with(&layout, &options, record.as_bytes()).unwrap_err();
-        assert!(matches!(fault, Fault::BadValue { .. }), "{fault:?}");
+        assert!(matches!(fault, Fault::BadValue(_)), "{fault:?}");
     }
     // Inside a struct that is null there is no value to be null.
     becomes(structure(&[Spec { nullable: false, ..spec("a", Rule::Long) }]), "null", "∅");
@@ -520,8 +548,8 @@ fn undeclared_keys_are_missing_by_their_first_value() {
             (format!(r#"{{"x":{{"list":[{{"new":{json}}}]}}}}"#), vec!["x", "list", "[]", "new"]),
         ] {
             match row(&specs, &record) {
-                Err(Fault::Missing(Missing::Key { path: found, kind: of })) => {
-                    assert_eq!((found, of), (path.iter().map(|s| s.to_string()).collect(), kind))
+                Err(Fault::Missing(missing)) => {
+                    assert_eq!(missing, [Missing::Key { path: path.iter().map(|s| s.to_string()).collect(), kind }])
                 }
                 other => panic!("{record}: {other:?}"),
             }
@@ -529,6 +557,55 @@ fn undeclared_keys_are_missing_by_their_first_value() {
     }
     assert_eq!(row(&specs, r#"{"new":null,"x":{"new":null}}"#).unwrap().0, "{list: ∅}");
     assert_eq!(row(&specs, r#"{"new":1,"new":null}"#).unwrap().0, "∅");
+}
+
+#[track_caller]
+fn lacks(fault: Fault) -> Vec<Missing> {
+    match fault {
+        Fault::Missing(missing) => missing,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn all_that_a_record_lacks_is_told_at_once() {
+    let inner = structure(&[spec("a", Rule::Long)]);
+    let specs = [
+        spec("id", Rule::Long),
+        spec("list", Rule::List(Box::new(inner.clone()))),
+        spec("map", Rule::Map(Box::new(inner))),
+        Spec { overflow: Some((text(), false)), ..spec("t", Rule::Timestamp) },
+    ];
+    let key = |path: &[&str], kind| Missing::Key { path: path.iter().map(|key| key.to_string()).collect(), kind };
+    let record =
+        r#"{"x":1,"list":[{"n":true},{"n":"2","m":1},{"a":1}],"y":"s","t":"soon","map":{"k":{"n":1.5},"l":{"n":1}},"z":null}"#;
+    assert_eq!(
+        lacks(row(&specs, record).unwrap_err()),
+        [
+            key(&["x"], ValueKind::Integer),
+            key(&["y"], ValueKind::String),
+            key(&["list", "[]", "n"], ValueKind::Boolean),
+            key(&["list", "[]", "m"], ValueKind::Integer),
+            key(&["map", "[]", "n"], ValueKind::Number),
+            Missing::Overflow { path: vec!["t".to_owned()] },
+        ]
+    );
+}
+
+#[test]
+fn a_bad_value_counts_more_than_what_the_layout_lacks() {
+    let specs = [spec("id", Rule::Long), spec("list", Rule::List(Box::new(structure(&[spec("a", Rule::Long)]))))];
+    for record in [r#"{"new":1,"id":"no"}"#, r#"{"list":[{"new":1},{"a":"no"}]}"#, r#"{"list":[{"new":1}],"new":2,"id":{}}"#] {
+        assert!(matches!(row(&specs, record), Err(Fault::BadValue(_))), "{record}");
+    }
+    // What stood in a value that found a place of its own, or became null, is not asked for.
+    let list = Rule::List(Box::new(structure(&[spec("a", Rule::Long)])));
+    let overflow = [Spec { overflow: Some((Rule::JsonText, true)), ..spec("x", list.clone()) }];
+    assert_eq!(row(&overflow, r#"{"x":[{"new":1},{"a":"no"}]}"#).unwrap().0, r#"∅|[{"new":1},{"a":"no"}]"#);
+    let options = Options { on_bad_value: OnBadValue::SetNull, ..Options::default() };
+    let layout = stream(layout_of(&[spec("x", list)]));
+    let fault = row_with(&layout, &options, br#"{"x":[7,{"new":1}]}"#).unwrap_err();
+    assert_eq!(lacks(fault), [Missing::Key { path: ["x", "[]", "new"].map(str::to_owned).to_vec(), kind: ValueKind::Integer }]);
 }
 
 #[test]
@@ -564,7 +641,7 @@ fn digits_that_have_a_place_of_their_own_are_not_rounded_away() {
 fn values_that_do_not_fit_have_a_place_of_their_own() {
     let of = |is_there| [Spec { overflow: Some((text(), is_there)), ..spec("x", Rule::Timestamp) }];
     let fault = row(&of(false), r#"{"x":"soon"}"#).unwrap_err();
-    assert!(matches!(&fault, Fault::Missing(Missing::Overflow { path }) if path == &["x"]), "{fault:?}");
+    assert_eq!(lacks(fault), [Missing::Overflow { path: vec!["x".to_owned()] }]);
     let (shown, tally) = row(&of(true), r#"{"x":"soon"}"#).unwrap();
     assert_eq!((shown.as_str(), counts(&tally)), ("∅|soon", vec![("x".to_owned(), Coercion::OtherColumn)]));
     // What is null by the tables stays null.
@@ -575,7 +652,7 @@ fn values_that_do_not_fit_have_a_place_of_their_own() {
     assert_eq!(row(&list, r#"{"x":[1, 5000000000]}"#).unwrap().0, "∅|[1,5000000000]");
     let nested = structure(&of(false));
     let fault = row(&[spec("s", nested)], r#"{"s":{"x":"soon"}}"#).unwrap_err();
-    assert!(matches!(&fault, Fault::Missing(Missing::Overflow { path }) if path == &["s", "x"]), "{fault:?}");
+    assert_eq!(lacks(fault), [Missing::Overflow { path: vec!["s".to_owned(), "x".to_owned()] }]);
 }
 
 #[test]
@@ -669,10 +746,10 @@ fn a_version_or_a_soft_delete_asks_for_its_column() {
     let mut builder = BatchBuilder::new(layout, Options::default());
     let mut tally = Tally::default();
     let fault = builder.push(br#"{"x":1}"#, InputLine(1), &META, &mut tally).unwrap_err();
-    assert!(matches!(fault, Fault::Missing(Missing::Metadata(MetadataColumn::TableVersion))));
+    assert_eq!(lacks(fault), [Missing::Metadata(MetadataColumn::TableVersion)]);
     let meta = RowMeta { table_version: None, ..META };
     let fault = builder.push(br#"{"x":1,"_sdc_deleted_at":"2024-01-01"}"#, InputLine(1), &meta, &mut tally).unwrap_err();
-    assert!(matches!(fault, Fault::Missing(Missing::Metadata(MetadataColumn::DeletedAt))));
+    assert_eq!(lacks(fault), [Missing::Metadata(MetadataColumn::DeletedAt)]);
     builder.push(br#"{"x":1,"_sdc_deleted_at":null}"#, InputLine(1), &meta, &mut tally).unwrap();
     assert_eq!(show(&builder.finish().unwrap()), ["1"]);
 }

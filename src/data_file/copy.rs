@@ -4,15 +4,12 @@ use std::io::Write;
 use std::ops::Range;
 
 use ::parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
-use ::parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use ::parquet::file::reader::ChunkReader;
 
 use super::FileBuilder;
 use super::parquet::read_error;
+use crate::source::rows_per_batch;
 use crate::{Error, Result};
-
-/// In-memory bytes of one batch on the way from file to file.
-const BATCH_BYTES: i64 = 4 << 20;
 
 /// Copies the rows `range` (counted from 0) of a Parquet file that we wrote under the same schema into `into`.
 ///
@@ -34,16 +31,12 @@ pub fn copy_rows<R: ChunkReader + 'static, W: Write + Send>(
     let mut first_row = 0u64;
     let mut groups = Vec::new();
     let mut skipped_rows = 0u64;
-    let mut batch_rows = 8_192i64;
     for (index, group) in builder.metadata().row_groups().iter().enumerate() {
-        let group_rows = group.num_rows();
-        let end = first_row + group_rows.unsigned_abs();
+        let end = first_row + group.num_rows().unsigned_abs();
         if end <= range.start {
             skipped_rows = end;
         } else if first_row < range.end {
             groups.push(index);
-            let row_bytes = (decoded_bytes(group) / group_rows.max(1)).max(1);
-            batch_rows = batch_rows.min((BATCH_BYTES / row_bytes).max(1));
         }
         first_row = end;
     }
@@ -51,24 +44,18 @@ pub fn copy_rows<R: ChunkReader + 'static, W: Write + Send>(
         return Err(Error::internal(format!("rows up to {} of a data file of {first_row} rows were asked for", range.end)));
     }
 
+    let batch_rows = rows_per_batch(groups.iter().map(|group| builder.metadata().row_group(*group)));
     let reader = builder
         .with_row_groups(groups)
         .with_offset(to_usize(range.start - skipped_rows)?)
         .with_limit(to_usize(range.end - range.start)?)
-        .with_batch_size(usize::try_from(batch_rows).unwrap_or(1))
+        .with_batch_size(batch_rows)
         .build()
         .map_err(read_error)?;
     for batch in reader {
         into.write(&batch.map_err(|error| read_error(error.into()))?)?;
     }
     Ok(())
-}
-
-/// Bytes of a row group's values in memory, as far as the file tells: a text that a dictionary holds once counts for every row.
-fn decoded_bytes(group: &RowGroupMetaData) -> i64 {
-    let column =
-        |column: &ColumnChunkMetaData| column.unencoded_byte_array_data_bytes().unwrap_or(0).max(column.uncompressed_size());
-    group.columns().iter().map(column).sum()
 }
 
 fn to_usize(rows: u64) -> Result<usize> {

@@ -20,14 +20,21 @@ pub(super) struct Rejects {
 }
 
 impl Rejects {
-    /// Sets `record` aside. What is no strict JSON (a bare NaN, bytes that are no UTF-8) is kept as text.
-    pub(super) fn add(&mut self, stream: &str, line: InputLine, error: &Error, record: &[u8], states: StateCount) -> Result<()> {
+    /// Sets `record` of the input line aside, with its place in the file that the line names, if it names one. What is no strict JSON (a bare NaN, bytes that are no UTF-8) is kept as text.
+    pub(super) fn add(
+        &mut self,
+        stream: &str,
+        (line, place): (InputLine, Option<&str>),
+        error: &Error,
+        record: &[u8],
+        states: StateCount,
+    ) -> Result<()> {
         let record = match serde_json::from_slice::<&serde_json::value::RawValue>(record) {
             Ok(_) => serde_json::value::RawValue::from_string(String::from_utf8_lossy(record).into_owned()),
             Err(_) => serde_json::value::to_raw_value(&String::from_utf8_lossy(record)),
         };
         let encoded = record.and_then(|record| {
-            let reject = Reject { stream, line: line.0, field: error.field(), reason: error.message(), record };
+            let reject = Reject { stream, line: line.0, place, field: error.field(), reason: error.message(), record };
             serde_json::to_vec(&reject)
         });
         let mut encoded = encoded.map_err(|error| Error::internal("a rejected record cannot be encoded").source(error))?;
@@ -64,6 +71,9 @@ impl Rejects {
 struct Reject<'a> {
     stream: &'a str,
     line: u64,
+    /// Only for a record of a BATCH file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<&'a str>,
     field: Option<&'a str>,
     reason: &'a str,
     record: Box<serde_json::value::RawValue>,
@@ -78,8 +88,8 @@ mod tests {
     fn rejects_before_a_state_leave_and_later_ones_stay() {
         let mut rejects = Rejects::default();
         let error = Error::input("is \"x\", which is not a long").in_field("id");
-        rejects.add("a:b", InputLine(3), &error, br#"{"id": "x", "n": 1.50}"#, 0).unwrap();
-        rejects.add("a:b", InputLine(5), &error, b"{\"id\":NaN}", 1).unwrap();
+        rejects.add("a:b", (InputLine(3), None), &error, br#"{"id": "x", "n": 1.50}"#, 0).unwrap();
+        rejects.add("a:b", (InputLine(5), Some("row 2 of `/b`")), &error, b"{\"id\":NaN}", 1).unwrap();
         let (path, bytes) = rejects.take("a:b", "run", Some(1)).unwrap().expect("one");
         assert!(path.starts_with("_rejects/") && path.ends_with("/run-1.jsonl.gz") && !path.contains(':'), "{path}");
         let mut text = String::new();
@@ -89,7 +99,10 @@ mod tests {
             "{\"stream\":\"a:b\",\"line\":3,\"field\":\"id\",\"reason\":\"is \\\"x\\\", which is not a long\",\"record\":{\"id\": \"x\", \"n\": 1.50}}\n"
         );
         assert!(rejects.take("a:b", "run", Some(1)).unwrap().is_none());
-        assert!(rejects.take("a:b", "run", None).unwrap().is_some());
+        let (_, bytes) = rejects.take("a:b", "run", None).unwrap().expect("one");
+        text.clear();
+        flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("{\"stream\":\"a:b\",\"line\":5,\"place\":\"row 2 of `/b`\",\"field\":\"id\","), "{text}");
         assert_eq!((rejects.bytes(), rejects.count), (0, 2));
     }
 }

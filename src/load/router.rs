@@ -147,7 +147,7 @@ impl Router {
             Message::Record(record) => match self.by_name.get(record.stream.as_ref()) {
                 Some(index) => {
                     let time_extracted = record.time_extracted.as_deref().map(str::as_bytes);
-                    self.record(*index, record.record, time_extracted, record.version)
+                    self.record(*index, record.record, Origin::Message, time_extracted, record.version)
                 }
                 None => Err(before_schema("RECORD", &record.stream)),
             },
@@ -202,16 +202,24 @@ impl Router {
     }
 
     /// Adds a record of any form.
-    fn record(&mut self, index: usize, record: &[u8], time_extracted: Option<&[u8]>, version: Option<i64>) -> Result<()> {
+    fn record(
+        &mut self,
+        index: usize,
+        record: &[u8],
+        origin: Origin,
+        time_extracted: Option<&[u8]>,
+        version: Option<i64>,
+    ) -> Result<()> {
         let stream = &mut self.streams[index];
         if version.is_some() && stream.plan.process_activate_version_messages && !stream.has_version_column {
-            self.grow(index, &Missing::Metadata(MetadataColumn::TableVersion)).map_err(|error| self.name_stream(index, error))?;
+            self.grow(index, &[Missing::Metadata(MetadataColumn::TableVersion)])
+                .map_err(|error| self.name_stream(index, error))?;
         }
         let stream = &self.streams[index];
         if stream.validates()
             && let Err(error) = stream.validate(record)
         {
-            return self.bad_record(index, record, error);
+            return self.bad_record(index, record, origin, error);
         }
         let meta = self.meta(index, time_extracted, version)?;
         loop {
@@ -232,11 +240,20 @@ impl Router {
                             .hint("correct the tap, or set `key_properties` for the stream"),
                     ));
                 }
-                Err(Fault::BadValue { error, .. }) => return self.bad_record(index, record, error),
+                Err(Fault::BadValue(error)) => return self.bad_record(index, record, origin, error),
                 Err(Fault::NotAnObject) => {
                     return Err(self.name_stream(index, Error::input("`record` is not an object")));
                 }
                 Err(Fault::Malformed { detail, offset }) => {
+                    if let Origin::File(records) = origin
+                        && self.plan.on_bad_line == OnBadLine::Skip
+                        && !records.is_open()
+                    {
+                        let what =
+                            format!("{} is not JSON ({detail}, at byte {}): {}", records.place(), offset + 1, excerpt(record));
+                        self.stages.report.skipped_line(self.line, &what);
+                        return Ok(());
+                    }
                     let error = Error::input(format!("the record is not JSON: {detail}, at byte {}", offset + 1));
                     return Err(self.name_stream(index, error));
                 }
@@ -328,7 +345,7 @@ impl Router {
         self.dirty_after_state_since.get_or_insert(now);
     }
 
-    fn grow(&mut self, index: usize, missing: &Missing) -> Result<Growth> {
+    fn grow(&mut self, index: usize, missing: &[Missing]) -> Result<Growth> {
         let states = self.states;
         let (growth, rows) = self.streams[index].grow(missing, states)?;
         if let Some(rows) = rows {
@@ -339,7 +356,7 @@ impl Router {
     }
 
     /// Follows `on_bad_value`, as far as it is not done where the value was read.
-    fn bad_record(&mut self, index: usize, record: &[u8], error: Error) -> Result<()> {
+    fn bad_record(&mut self, index: usize, record: &[u8], origin: Origin, error: Error) -> Result<()> {
         let (states, line) = (self.states, self.line);
         let stream = &mut self.streams[index];
         if stream.plan.batch.on_bad_value != OnBadValue::Reject {
@@ -354,13 +371,17 @@ impl Router {
             .in_stream(stream.name.clone())
             .hint(hint));
         }
-        stream.rejects.add(&stream.name, line, &error, record, states)?;
+        let place = match origin {
+            Origin::Message => None,
+            Origin::File(records) => Some(records.place()),
+        };
+        stream.rejects.add(&stream.name, (line, place.as_deref()), &error, record, states)?;
         self.stages.report.rejected(&stream.name, 1);
         self.changed(index)
     }
 
     fn bad_line(&mut self, text: &[u8], fault: MessageFault) -> Result<()> {
-        let excerpt: String = String::from_utf8_lossy(text).chars().take(200).collect();
+        let excerpt = excerpt(text);
         let error = match fault {
             MessageFault::NotJson(fault) => {
                 let detail = format!("{}, at byte {}", fault.what, fault.offset + 1);
@@ -385,7 +406,8 @@ impl Router {
             let path = source::resolve_batch_path(entry, &self.plan.working_directory)?;
             let mut records = source::open(&path, self.line_limit())?;
             while records.next_into(&mut record)? {
-                let taken = self.record(index, &record, message.time_extracted.as_deref().map(str::as_bytes), message.version);
+                let time_extracted = message.time_extracted.as_deref().map(str::as_bytes);
+                let taken = self.record(index, &record, Origin::File(&records), time_extracted, message.version);
                 taken.map_err(|error| error.in_place(records.place()))?;
                 self.stages.gauge.go_on()?;
             }
@@ -421,6 +443,20 @@ impl Router {
         // The committer is gone only after a failure that it has noted.
         drop(self.stages.committer.send(message));
     }
+}
+
+/// Where a record stands.
+#[derive(Clone, Copy)]
+enum Origin<'a> {
+    /// In a RECORD message.
+    Message,
+    /// The last one of a BATCH file.
+    File(&'a source::Records),
+}
+
+/// The beginning of what a message quotes.
+fn excerpt(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).chars().take(200).collect()
 }
 
 /// Microseconds since 1970 of a `time_extracted`; one without an offset is UTC.

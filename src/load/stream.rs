@@ -160,7 +160,7 @@ impl Stream {
     }
 
     /// Makes what a record lacks. Returns rows that have to go first.
-    pub(super) fn grow(&mut self, missing: &Missing, states: StateCount) -> Result<(Growth, Option<Write>)> {
+    pub(super) fn grow(&mut self, missing: &[Missing], states: StateCount) -> Result<(Growth, Option<Write>)> {
         let before = self.schema.layout().table_schema.clone();
         let growth = self.schema.grow(missing)?;
         if growth == Growth::DiscardRow {

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 use std::io::IsTerminal;
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
@@ -14,6 +15,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter}
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 
+use super::live::Terminal;
 use crate::Error;
 use crate::seam::Seam;
 
@@ -23,6 +25,9 @@ pub(super) const TABLE_TARGET: &str = "delta_load::table";
 pub(super) const METRICS_TARGET: &str = "delta_load::metrics";
 /// The error that ends the process: shown in its own form.
 const ERROR_TARGET: &str = "delta_load::error";
+
+/// Where the log of the process goes.
+pub(super) static STDERR: LazyLock<Terminal<std::io::Stderr>> = LazyLock::new(|| Terminal::new(std::io::stderr()));
 
 /// The text that a logging config holds when it asks for JSON lines.
 const STRUCTURED_FORMATTER: &str = "singer_sdk.logging.StructuredFormatter";
@@ -45,6 +50,8 @@ pub struct LogSettings {
     pub format: LogFormat,
     /// Whether levels are coloured.
     pub is_coloured: bool,
+    /// Whether a live line stands below the log lines.
+    pub is_live: bool,
     /// What could not be understood; shown once the log is open.
     pub warnings: Vec<String>,
 }
@@ -53,7 +60,8 @@ impl LogSettings {
     /// Returns the settings that the environment asks for: `TARGET_DELTA_LOGLEVEL`, then `LOGLEVEL`, then `root.level` of the
     /// logging config that `SINGER_SDK_LOG_CONFIG` names; JSON lines when that config names the SDK's structured formatter.
     pub fn from_environment(variable: &dyn Fn(&str) -> Option<String>) -> Self {
-        let mut settings = Self { level: LevelFilter::INFO, format: LogFormat::Plain, is_coloured: false, warnings: Vec::new() };
+        let mut settings =
+            Self { level: LevelFilter::INFO, format: LogFormat::Plain, is_coloured: false, is_live: false, warnings: Vec::new() };
         let mut config = String::new();
         if let Some(path) = variable("SINGER_SDK_LOG_CONFIG").filter(|path| !path.is_empty()) {
             match std::fs::read_to_string(&path) {
@@ -79,14 +87,20 @@ impl LogSettings {
             }
         }
         let is_plain_wished = variable("NO_COLOR").is_some_and(|text| !text.is_empty());
-        settings.is_coloured = settings.format == LogFormat::Plain && std::io::stderr().is_terminal() && !is_plain_wished;
+        let is_terminal = settings.format == LogFormat::Plain && std::io::stderr().is_terminal();
+        settings.is_coloured = is_terminal && !is_plain_wished;
+        let is_dumb = variable("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb");
+        settings.is_live = is_terminal && !is_dumb && settings.level >= LevelFilter::INFO;
         settings
     }
 }
 
 /// Opens the log of the process. A second call changes nothing.
 pub fn init(settings: &LogSettings, seam: Seam) {
-    if tracing::subscriber::set_global_default(subscriber(settings, seam, std::io::stderr)).is_ok() {
+    if tracing::subscriber::set_global_default(subscriber(settings, seam, &*STDERR)).is_ok() {
+        if settings.is_live {
+            STDERR.go_live();
+        }
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
         }

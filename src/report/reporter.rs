@@ -4,6 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::live;
+use super::log::STDERR;
 use super::summary::{Coercion, StreamSummary, Summary, counted};
 use crate::InputLine;
 use crate::seam::Seam;
@@ -23,6 +25,8 @@ struct State {
     started: Duration,
     last_metrics: Duration,
     summary: Summary,
+    /// Tries of commits beyond the first.
+    retries: u64,
     /// One per stream of the summary.
     counters: Vec<Counter>,
     by_name: HashMap<String, usize>,
@@ -62,6 +66,7 @@ impl Reporter {
             started,
             last_metrics: started,
             summary: Summary::default(),
+            retries: 0,
             counters: Vec::new(),
             by_name: HashMap::new(),
             said: HashSet::new(),
@@ -88,6 +93,7 @@ impl Reporter {
         let mut state = self.state();
         let index = state.index(stream, now);
         let first = state.counters[index].first;
+        state.retries += u64::from(commit.attempts.saturating_sub(1));
         let summary = &mut state.summary.streams[index];
         summary.table.clone_from(&commit.table);
         summary.rows += commit.rows;
@@ -168,10 +174,13 @@ impl Reporter {
         }
     }
 
-    /// Shows the counters if [`METRICS_INTERVAL`] has passed. For a timer, since a silent tap calls nothing else.
+    /// Shows the live line, and the counters if [`METRICS_INTERVAL`] has passed. For a timer, since a silent tap calls nothing else.
     pub fn tick(&self) {
         let now = self.seam.elapsed();
         let mut state = self.state();
+        STDERR.refresh(now, || {
+            live::figures(&state.summary, state.retries, now.saturating_sub(state.started), live::resident_bytes())
+        });
         if now.saturating_sub(state.last_metrics) < METRICS_INTERVAL {
             return;
         }
@@ -189,6 +198,7 @@ impl Reporter {
         state.summary.seconds = now.saturating_sub(state.started).as_secs_f64();
         let summary = state.summary.clone();
         drop(state);
+        STDERR.end();
         show_counts(&counts);
         summary
     }

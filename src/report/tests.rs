@@ -55,7 +55,7 @@ impl std::io::Write for Written {
 fn lines(format: LogFormat, work: impl FnOnce(&Stopped, &Reporter)) -> Vec<String> {
     let clock = Arc::new(Stopped::default());
     let reporter = Reporter::new(clock.clone());
-    let settings = LogSettings { level: LevelFilter::INFO, format, is_coloured: false, warnings: Vec::new() };
+    let settings = LogSettings { level: LevelFilter::INFO, format, is_coloured: false, is_live: false, warnings: Vec::new() };
     let written = Written::default();
     let writer = written.clone();
     let subscriber = super::log::subscriber(&settings, clock.clone(), move || writer.clone());

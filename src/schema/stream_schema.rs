@@ -1,5 +1,6 @@
 //! One Singer stream against one table.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -26,10 +27,8 @@ pub struct TableFacts<'a> {
 /// What [`StreamSchema::grow`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Growth {
-    /// The next layout takes it.
+    /// The next layout takes the record; under `discard_columns` it leaves the values of new keys out.
     Grown,
-    /// The next layout leaves the key's values out.
-    DiscardColumn,
     /// The layout is as it was; the record is to be left out.
     DiscardRow,
 }
@@ -124,22 +123,26 @@ impl StreamSchema {
         &self.notices
     }
 
-    /// Makes room for what a record lacks; the next layout appends columns only.
+    /// Makes room for all that a record lacks; the next layout appends columns only.
     ///
     /// **Errors** `Schema` when the contract is `freeze`, or a metadata column's type in the table is another; the schema is then as before.
-    pub fn grow(&mut self, missing: &Missing) -> Result<Growth> {
+    pub fn grow(&mut self, missing: &[Missing]) -> Result<Growth> {
         let mut next = self.clone();
-        let growth = match missing {
-            Missing::Key { path, kind } => next.grow_key(path, *kind)?,
-            Missing::Overflow { path } => next.grow_overflow(path)?,
-            Missing::Metadata(column) => next.grow_metadata(*column)?,
-        };
-        if growth != Growth::DiscardRow {
-            let existing = next.table_fields();
-            next.rebuild(&existing, None)?;
+        let mut taken = HashSet::new();
+        for missing in missing {
+            let growth = match missing {
+                Missing::Key { path, kind } => next.grow_key(path, *kind, &mut taken)?,
+                Missing::Overflow { path } => next.grow_overflow(path)?,
+                Missing::Metadata(column) => next.grow_metadata(*column)?,
+            };
+            if growth == Growth::DiscardRow {
+                return Ok(growth);
+            }
         }
+        let existing = next.table_fields();
+        next.rebuild(&existing, None)?;
         *self = next;
-        Ok(growth)
+        Ok(Growth::Grown)
     }
 
     /// Takes a SCHEMA message that came again.
@@ -247,12 +250,13 @@ impl StreamSchema {
         [MetadataColumn::DeletedAt, MetadataColumn::TableVersion].into_iter().filter(is_there).collect()
     }
 
-    fn grow_key(&mut self, path: &[String], kind: ValueKind) -> Result<Growth> {
+    fn grow_key(&mut self, path: &[String], kind: ValueKind, taken: &mut HashSet<(Vec<String>, String)>) -> Result<Growth> {
         let Some((key, above)) = path.split_last() else {
             return Err(Error::internal("a field without a name was reported as undeclared"));
         };
         let in_field = |error: Error| path.iter().rev().fold(error, |error, key| error.in_field(key));
-        let column = self.column_of(above, key).cloned();
+        // A column goes to the first key that it fits; the next one gets its own.
+        let column = self.column_of(above, key).filter(|field| taken.insert((above.to_vec(), field.name.clone()))).cloned();
         if above.is_empty() && key == MetadataColumn::DeletedAt.name() && column.is_none() {
             return self.grow_metadata(MetadataColumn::DeletedAt);
         }
@@ -267,35 +271,29 @@ impl StreamSchema {
             },
             (None, None) => Property::new(key, Declared::of_kind(kind)),
         };
-        let growth = match (contract, &column) {
-            (SchemaContract::Evolve, _) | (_, Some(_)) => Growth::Grown,
+        match (contract, &column) {
+            (SchemaContract::Evolve, _) | (_, Some(_)) => {}
             (SchemaContract::Freeze, None) => {
                 return Err(in_field(
                     Error::schema("is not in the SCHEMA, and `schema_contract` is `freeze`")
                         .hint("set `schema_contract` to `evolve`, `discard_columns` or `discard_rows`"),
                 ));
             }
-            (SchemaContract::DiscardColumns, None) => {
-                property.is_discarded = true;
-                Growth::DiscardColumn
-            }
+            (SchemaContract::DiscardColumns, None) => property.is_discarded = true,
             (SchemaContract::DiscardRows, None) => return Ok(Growth::DiscardRow),
-        };
+        }
         let Some(list) = Property::list_at(&mut self.properties, above) else {
             return Err(in_field(Error::internal("is reported as undeclared within a field that has no fields")));
         };
         if let Some(known) = list.iter().find(|property| property.key == *key) {
             // Asked for twice, or declared but without a column under `discard_rows`.
             let is_left_out = contract == SchemaContract::DiscardRows;
-            return Ok(match known.is_discarded {
-                true => Growth::DiscardColumn,
-                false if is_left_out => Growth::DiscardRow,
-                false => Growth::Grown,
-            });
+            let is_discarded_row = is_left_out && !known.is_discarded;
+            return Ok(if is_discarded_row { Growth::DiscardRow } else { Growth::Grown });
         }
         list.push(property.clone());
         self.grown.push((path.to_vec(), property));
-        Ok(growth)
+        Ok(Growth::Grown)
     }
 
     fn grow_overflow(&mut self, path: &[String]) -> Result<Growth> {

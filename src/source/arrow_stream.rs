@@ -10,9 +10,12 @@ use arrow::ipc::reader::{StreamDecoder, read_footer_length};
 use arrow::ipc::root_as_footer;
 use arrow::record_batch::RecordBatch;
 
+use super::arrow_size::{Sizes, StreamSizes};
+
 /// The batches of a stream. The library's own `StreamReader` sets memory of any stated length aside before it reads.
 pub(super) struct Stream {
     reader: Box<dyn BufRead + Send>,
+    sizes: StreamSizes,
     decoder: StreamDecoder,
     buffer: Buffer,
     /// Found on the way to the schema.
@@ -22,10 +25,18 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Reads up to the schema.
-    pub fn open(reader: Box<dyn BufRead + Send>) -> Result<(SchemaRef, Self), ArrowError> {
+    /// Reads up to the schema. A batch may take `limit_bytes` of memory.
+    pub fn open(reader: Box<dyn BufRead + Send>, limit_bytes: u64) -> Result<(SchemaRef, Self), ArrowError> {
         let buffer = Buffer::from_vec(Vec::<u8>::new());
-        let mut stream = Self { reader, decoder: StreamDecoder::new(), buffer, first: None, begin: Vec::new(), end: [0; 8] };
+        let mut stream = Self {
+            reader,
+            sizes: StreamSizes::new(limit_bytes),
+            decoder: StreamDecoder::new(),
+            buffer,
+            first: None,
+            begin: Vec::new(),
+            end: [0; 8],
+        };
         stream.first = stream.read()?;
         let schema = stream.decoder.schema().ok_or_else(|| ArrowError::IpcError("it has no schema".to_owned()))?;
         Ok((schema, stream))
@@ -45,6 +56,7 @@ impl Stream {
                     };
                 }
                 self.begin.extend(available.iter().take(MARK.len() - self.begin.len()));
+                self.sizes.see(available)?;
                 let kept = available.len().min(8);
                 self.end.rotate_left(kept);
                 self.end[8 - kept..].copy_from_slice(&available[available.len() - kept..]);
@@ -81,8 +93,8 @@ impl Iterator for Stream {
 }
 
 /// Checks that the blocks that the footer of an Arrow file names lie in the file: the library sets memory aside for each as it is
-/// stated.
-pub(super) fn check_file(file: &mut File) -> Result<(), ArrowError> {
+/// stated. A batch may take `limit_bytes` of it.
+pub(super) fn check_file(file: &mut File, limit_bytes: u64) -> Result<(), ArrowError> {
     let broken = |what: &str| ArrowError::ParseError(what.to_owned());
     let length = file.seek(SeekFrom::End(0))?;
     let mut tail = [0; 10];
@@ -96,12 +108,14 @@ pub(super) fn check_file(file: &mut File) -> Result<(), ArrowError> {
     let mut bytes = vec![0; footer_length];
     file.read_exact(&mut bytes)?;
     let footer = root_as_footer(&bytes).map_err(|error| broken(&format!("its footer is damaged: {error}")))?;
-    for block in footer.recordBatches().into_iter().flatten().chain(footer.dictionaries().into_iter().flatten()) {
+    let mut sizes = Sizes::new(limit_bytes);
+    for block in footer.dictionaries().into_iter().flatten().chain(footer.recordBatches().into_iter().flatten()) {
         let parts = [block.offset(), block.metaDataLength().into(), block.bodyLength()];
         let end = parts.iter().try_fold(0u64, |end, part| end.checked_add(u64::try_from(*part).ok()?));
         if end.is_none_or(|end| end > length) {
             return Err(broken("its footer names a block beyond its end"));
         }
+        sizes.check_block(file, block)?;
     }
     file.seek(SeekFrom::Start(0))?;
     Ok(())

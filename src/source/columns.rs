@@ -12,8 +12,9 @@ use arrow::ipc::reader::FileReader;
 use arrow::record_batch::RecordBatch;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::basic::Type as PhysicalType;
-use parquet::file::metadata::ParquetMetaData;
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
+use super::arrow_size::TooLarge;
 use super::arrow_stream::{self, Stream};
 use super::json;
 use crate::{Error, Result};
@@ -127,21 +128,28 @@ pub(super) fn parquet(file: File, path: &Path) -> Result<Rows> {
             None => metadata,
         };
         let schema = metadata.schema().clone();
-        let batch_rows = batch_rows(metadata.metadata());
+        let batch_rows = rows_per_batch(metadata.metadata().row_groups());
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata).with_batch_size(batch_rows);
         Ok((schema, builder.build()?))
     })?;
     Rows::new("Parquet", &schema, Box::new(reader), path)
 }
 
-/// Returns so many rows that the largest rows of the file make a batch of some [`BATCH_BYTES`].
-fn batch_rows(metadata: &ParquetMetaData) -> usize {
+/// Returns so many rows that the largest rows of the groups make a batch of some [`BATCH_BYTES`] in memory.
+pub fn rows_per_batch<'a>(groups: impl IntoIterator<Item = &'a RowGroupMetaData>) -> usize {
     let mut rows = BATCH_ROWS;
-    for group in metadata.row_groups() {
-        let row_bytes = (group.total_byte_size() / group.num_rows().max(1)).max(1);
+    for group in groups {
+        let row_bytes = (decoded_bytes(group) / group.num_rows().max(1)).max(1);
         rows = rows.min((BATCH_BYTES / row_bytes).max(1));
     }
     usize::try_from(rows).unwrap_or(1)
+}
+
+/// Bytes of a row group's values in memory, as far as the file tells: a text that a dictionary holds once counts for every row.
+fn decoded_bytes(group: &RowGroupMetaData) -> i64 {
+    let column =
+        |column: &ColumnChunkMetaData| column.unencoded_byte_array_data_bytes().unwrap_or(0).max(column.uncompressed_size());
+    group.columns().iter().map(column).sum()
 }
 
 /// Returns the schema with INT96 columns as UTC microseconds; `None` when there are none.
@@ -173,20 +181,20 @@ fn replaced(field: &FieldRef, is_int96: &mut impl Iterator<Item = bool>) -> Fiel
     Arc::new(Field::clone(field).with_data_type(data_type))
 }
 
-/// Returns the rows of an Arrow IPC file.
-pub(super) fn arrow_file(mut file: File, path: &Path) -> Result<Rows> {
+/// Returns the rows of an Arrow IPC file, each of whose batches may take `limit_bytes` of memory.
+pub(super) fn arrow_file(mut file: File, path: &Path, limit_bytes: u64) -> Result<Rows> {
     let format = "an Arrow file";
     let reader = guarded(format, path, || {
-        arrow_stream::check_file(&mut file)?;
+        arrow_stream::check_file(&mut file, limit_bytes)?;
         FileReader::try_new_buffered(file, None)
     })?;
     Rows::new(format, &reader.schema(), Box::new(reader), path)
 }
 
-/// Returns the rows of an Arrow IPC stream.
-pub(super) fn arrow_stream(reader: Box<dyn BufRead + Send>, path: &Path) -> Result<Rows> {
+/// Returns the rows of an Arrow IPC stream, each of whose batches may take `limit_bytes` of memory.
+pub(super) fn arrow_stream(reader: Box<dyn BufRead + Send>, path: &Path, limit_bytes: u64) -> Result<Rows> {
     let format = "an Arrow stream";
-    let (schema, stream) = guarded(format, path, || Stream::open(reader))?;
+    let (schema, stream) = guarded(format, path, || Stream::open(reader, limit_bytes))?;
     Rows::new(format, &schema, Box::new(stream), path)
 }
 
@@ -199,6 +207,13 @@ fn guarded<T>(format: &str, path: &Path, step: impl FnOnce() -> Result<T, ArrowE
 }
 
 fn unreadable(format: &str, path: &Path, error: ArrowError) -> Error {
+    if let ArrowError::ExternalError(source) = &error
+        && let Some(too_large) = source.downcast_ref::<TooLarge>()
+    {
+        return Error::input(format!("the file `{}` holds {too_large}", path.display())).hint(
+            "write the file in smaller batches, of some thousand rows each; or raise `memory_limit_bytes`, of which a batch may take a fifth",
+        );
+    }
     Error::input(format!(
         "the file `{}` is {format} that cannot be read: it is damaged, cut off or of a kind not known here",
         path.display()

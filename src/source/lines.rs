@@ -11,6 +11,7 @@ pub(super) struct Lines {
     reader: Box<dyn BufRead + Send>,
     max_line_bytes: usize,
     number: u64,
+    is_open: bool,
 }
 
 impl std::fmt::Debug for Lines {
@@ -21,12 +22,17 @@ impl std::fmt::Debug for Lines {
 
 impl Lines {
     pub fn new(reader: Box<dyn BufRead + Send>, max_line_bytes: usize) -> Self {
-        Self { reader, max_line_bytes, number: 0 }
+        Self { reader, max_line_bytes, number: 0, is_open: false }
     }
 
     /// Returns the number of the last line, counted from 1, blank lines included.
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Tells whether the last line ended with the file and not with a line end: it may have been cut off.
+    pub fn is_open(&self) -> bool {
+        self.is_open
     }
 
     pub fn next_into(&mut self, record: &mut Vec<u8>, path: &Path) -> Result<bool> {
@@ -60,6 +66,7 @@ impl Lines {
                 Err(error) => return Err(self.damaged(path, error)),
             };
             if available.is_empty() {
+                self.is_open = true;
                 return Ok(is_begun);
             }
             if !is_begun {

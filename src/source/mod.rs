@@ -6,6 +6,7 @@
 //! - memory holds one line, or one batch of a columnar file, whatever the length of the file;
 //! - every error names the file, and the line of a line file.
 
+mod arrow_size;
 mod arrow_stream;
 mod columns;
 mod format;
@@ -19,6 +20,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use self::columns::Rows;
+pub use self::columns::rows_per_batch;
 use self::format::{Content, Format};
 use self::lines::Lines;
 pub use self::path::resolve_batch_path;
@@ -38,21 +40,21 @@ enum Reader {
 }
 
 /// Opens a file of records: JSON lines, Parquet, Arrow IPC file or stream, each plain or in gzip or zstd. A line may be
-/// `max_line_bytes` long. Parquet and Arrow files inside gzip or zstd are unpacked to a temporary file without a name.
+/// `limit_bytes` long, and a batch of an Arrow file may take as much memory. Parquet and Arrow files inside gzip or zstd are unpacked to a temporary file without a name.
 ///
 /// # Errors
-/// `Input` when the file is missing, damaged, or of another format, `Denied` when it may not be read or a temporary file not written.
-pub fn open(path: &Path, max_line_bytes: usize) -> Result<Records> {
+/// `Input` when the file is missing, damaged, of another format, or its batches are too large, `Denied` when it may not be read or a temporary file not written.
+pub fn open(path: &Path, limit_bytes: usize) -> Result<Records> {
     let file = File::open(path).map_err(|error| io_error(path, error))?;
     if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
         return Err(Error::input(format!("`{}` is a directory, and a file of records was expected", path.display())));
     }
     let Content { format, reader } = format::detect(file, path)?;
     let reader = match format {
-        Format::Lines => Reader::Lines(Lines::new(reader.into_read(), max_line_bytes)),
+        Format::Lines => Reader::Lines(Lines::new(reader.into_read(), limit_bytes)),
         Format::Parquet => Reader::Rows(Box::new(columns::parquet(reader.into_file(path)?, path)?)),
-        Format::ArrowFile => Reader::Rows(Box::new(columns::arrow_file(reader.into_file(path)?, path)?)),
-        Format::ArrowStream => Reader::Rows(Box::new(columns::arrow_stream(reader.into_read(), path)?)),
+        Format::ArrowFile => Reader::Rows(Box::new(columns::arrow_file(reader.into_file(path)?, path, limit_bytes as u64)?)),
+        Format::ArrowStream => Reader::Rows(Box::new(columns::arrow_stream(reader.into_read(), path, limit_bytes as u64)?)),
     };
     Ok(Records { path: path.to_owned(), reader })
 }
@@ -68,6 +70,11 @@ impl Records {
             Reader::Lines(lines) => lines.next_into(record, &self.path),
             Reader::Rows(rows) => rows.next_into(record, &self.path),
         }
+    }
+
+    /// Tells whether the last record ended with the file and not with a line end: it may have been cut off.
+    pub fn is_open(&self) -> bool {
+        matches!(&self.reader, Reader::Lines(lines) if lines.is_open())
     }
 
     /// Says where the last record was: "line 12 of `/tmp/a.jsonl`", for messages about its values.

@@ -64,6 +64,10 @@ fn state(n: i64) -> String {
     format!("{{\"type\":\"STATE\",\"value\":{{\"at\":{n}}}}}")
 }
 
+fn batch(manifest: String) -> String {
+    json!({"type": "BATCH", "stream": "a", "encoding": {"format": "jsonl"}, "manifest": [manifest]}).to_string()
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
@@ -232,9 +236,6 @@ fn batch_files_count_as_records_in_their_place() {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(b"{\"n\":2}\n\n{\"n\":\"3\"}\n").unwrap();
     std::fs::write(&path, gzip.finish().unwrap()).unwrap();
-    let batch = |manifest: String| {
-        json!({"type": "BATCH", "stream": "a", "encoding": {"format": "jsonl"}, "manifest": [manifest]}).to_string()
-    };
     let url = format!("file://{}", path.display().to_string().replace(' ', "%20"));
     let output = lake.load(&[], &[SCHEMA.into(), record(1), batch(url), record(4), state(1)]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -244,6 +245,30 @@ fn batch_files_count_as_records_in_their_place() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("missing.jsonl"), "{}", text(&output.stderr));
     assert_eq!(rows(&lake.table()).0, [1, 2, 3, 4]);
+}
+
+#[test]
+fn what_is_wrong_in_a_batch_file_is_told_by_its_place() {
+    let lake = Lake::new(json!({"on_bad_value": "reject", "on_bad_line": "skip"}));
+    let path = lake.path().join("b.jsonl");
+    let url = || path.display().to_string();
+    std::fs::write(&path, "{\"n\":1}\n{\"n\":\"no\",\"new\":1}\n{\"n\":\n{\"n\":4}\n").unwrap();
+    let output = lake.load(&[], &[SCHEMA.into(), batch(url()), state(1)]);
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!((output.status.code(), stdout.as_str()), (Some(0), "{\"at\":1}\n"), "{stderr}");
+    assert!(stderr.contains(&format!("skipped input line 2: line 3 of `{}` is not JSON", url())), "{stderr}");
+    assert_eq!(rows(&lake.table()).0, [1, 4]);
+    let rejects = std::fs::read_dir(lake.path().join("_rejects/a")).unwrap().next().unwrap().unwrap().path();
+    let reject = std::io::read_to_string(flate2::read::GzDecoder::new(std::fs::File::open(rejects).unwrap())).unwrap();
+    let reject: Value = serde_json::from_str(&reject).unwrap();
+    assert_eq!((&reject["line"], &reject["place"]), (&json!(2), &json!(format!("line 2 of `{}`", url()))));
+    let columns = batches(&lake.table())[0].num_columns();
+    assert_eq!(columns, 1, "a record that was set aside leaves no column");
+    // A last line that was cut off is no line to skip.
+    std::fs::write(&path, "{\"n\":5}\n{\"n\":").unwrap();
+    let output = lake.load(&[], &[SCHEMA.into(), batch(url()), state(2)]);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(1), ""));
+    assert!(text(&output.stderr).contains(&format!("line 2 of `{}`", url())), "{}", text(&output.stderr));
 }
 
 #[test]

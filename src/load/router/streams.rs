@@ -17,7 +17,7 @@ impl Router {
         match self.by_name.get(&message.stream) {
             Some(index) => {
                 let index = *index;
-                let keys = keys(&self.streams[index].plan.key_properties, &message)?;
+                let keys = keys(&self.streams[index].plan, &message);
                 let states = self.states;
                 let Some(before) = self.streams[index].replace(&message.singer_schema, &keys, states)? else { return Ok(()) };
                 if let Some(write) = before.rows {
@@ -34,7 +34,7 @@ impl Router {
     fn new_stream(&mut self, message: SchemaMessage) -> Result<()> {
         let name = message.stream.clone();
         let plan = self.plan.streams.resolve(&name);
-        let keys = keys(&plan.key_properties, &message)?;
+        let keys = keys(&plan, &message);
         if keys.is_empty() && plan.primary_key_required {
             return Err(Error::input("has no key properties, and `primary_key_required` is set")
                 .hint("set `key_properties` for the stream, or `primary_key_required = false`"));
@@ -143,12 +143,6 @@ impl Router {
     }
 }
 
-fn keys(set: &Option<Vec<String>>, message: &SchemaMessage) -> Result<Vec<String>> {
-    let keys = set.clone().unwrap_or_else(|| message.key_properties.clone());
-    for key in &keys {
-        if message.singer_schema["properties"].get(key).is_none() {
-            return Err(Error::input(format!("the key property `{key}` is not among the properties of the SCHEMA")));
-        }
-    }
-    Ok(keys)
+fn keys(plan: &StreamPlan, message: &SchemaMessage) -> Vec<String> {
+    plan.key_properties.clone().unwrap_or_else(|| message.key_properties.clone())
 }

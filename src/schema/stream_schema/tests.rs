@@ -113,7 +113,7 @@ fn a_new_table_has_the_declared_columns_in_order_all_nullable() {
 fn an_empty_schema_has_no_columns_until_a_field_comes() {
     let mut stream = fresh(json!({}), &Options::default());
     assert_eq!(columns(&stream), "");
-    assert_eq!(stream.grow(&key(&["a"], ValueKind::Integer)).unwrap(), Growth::Grown);
+    assert_eq!(stream.grow(&[key(&["a"], ValueKind::Integer)]).unwrap(), Growth::Grown);
     assert_eq!(columns(&stream), "a: long");
     let mut frozen = fresh(json!({}), &with_contract(SchemaContract::Freeze));
     assert_eq!(frozen.replace(&json!({"properties": {"a": {"type": "string"}}}), &[]).unwrap(), Replaced::Changed);
@@ -187,8 +187,8 @@ fn a_tap_s_metadata_names_clash_only_while_we_write_that_column() {
 #[test]
 fn a_version_and_a_soft_delete_add_their_columns_when_they_come() {
     let mut stream = fresh(json!({"id": {"type": "integer"}}), &with_contract(SchemaContract::Freeze));
-    stream.grow(&Missing::Metadata(MetadataColumn::TableVersion)).unwrap();
-    stream.grow(&key(&["_sdc_deleted_at"], ValueKind::String)).unwrap();
+    stream.grow(&[Missing::Metadata(MetadataColumn::TableVersion)]).unwrap();
+    stream.grow(&[key(&["_sdc_deleted_at"], ValueKind::String)]).unwrap();
     assert_eq!(columns(&stream), "id: long, _sdc_table_version: long, _sdc_deleted_at: timestamp");
     assert_eq!(stream.layout().layout.columns[1].fill, Fill::Metadata(MetadataColumn::TableVersion));
     assert_eq!(way(&stream, "_sdc_deleted_at"), "_sdc_deleted_at Timestamp");
@@ -198,12 +198,12 @@ fn a_version_and_a_soft_delete_add_their_columns_when_they_come() {
     assert_eq!(column_of(&again, "_sdc_deleted_at"), "_sdc_deleted_at");
     // A frozen table that has none stays so.
     let mut frozen = against(&table(&[("id", DataType::Long)]), json!({"id": {"type": "integer"}}), &stream.options).unwrap();
-    assert!(frozen.grow(&Missing::Metadata(MetadataColumn::TableVersion)).is_err());
+    assert!(frozen.grow(&[Missing::Metadata(MetadataColumn::TableVersion)]).is_err());
     assert_eq!(columns(&frozen), "id: long");
     // Another type under that name cannot take ours.
     let odd = table(&[("id", DataType::Long), ("_sdc_table_version", DataType::String)]);
     let mut stream = against(&odd, json!({"id": {"type": "integer"}}), &Options::default()).unwrap();
-    let error = stream.grow(&Missing::Metadata(MetadataColumn::TableVersion)).unwrap_err();
+    let error = stream.grow(&[Missing::Metadata(MetadataColumn::TableVersion)]).unwrap_err();
     assert_eq!(error.to_string(), "field `_sdc_table_version` is string in the table, where delta-load writes a long");
 }
 

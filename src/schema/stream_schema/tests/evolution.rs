@@ -24,10 +24,10 @@ fn undeclared_fields_get_columns_by_their_first_value_at_any_depth() {
         (&["lines", "[]", "price"], ValueKind::Number),
         (&["by", "[]", "m"], ValueKind::Integer),
     ] {
-        assert_eq!(stream.grow(&key(path, kind)).unwrap(), Growth::Grown);
+        assert_eq!(stream.grow(&[key(path, kind)]).unwrap(), Growth::Grown);
         // Asked for again by a record that was parsed before: nothing more happens.
         let grown = stream.layout();
-        assert_eq!(stream.grow(&key(path, ValueKind::Boolean)).unwrap(), Growth::Grown);
+        assert_eq!(stream.grow(&[key(path, ValueKind::Boolean)]).unwrap(), Growth::Grown);
         assert_eq!(stream.layout(), grown);
     }
     assert_eq!(
@@ -37,9 +37,9 @@ fn undeclared_fields_get_columns_by_their_first_value_at_any_depth() {
     );
     assert_eq!(way(&stream, "extra"), "extra JsonText");
     assert_eq!(columns(&restarted(&stream, structured())), columns(&stream));
-    assert!(stream.grow(&key(&["id", "x"], ValueKind::String)).is_err());
-    assert!(stream.grow(&Missing::Key { path: vec![], kind: ValueKind::String }).is_err());
-    assert!(stream.grow(&overflow(&["nobody"])).is_err());
+    assert!(stream.grow(&[key(&["id", "x"], ValueKind::String)]).is_err());
+    assert!(stream.grow(&[Missing::Key { path: vec![], kind: ValueKind::String }]).is_err());
+    assert!(stream.grow(&[overflow(&["nobody"])]).is_err());
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn undeclared_fields_that_the_table_has_take_its_type() {
         for (name, kind) in
             [("at", ValueKind::String), ("n", ValueKind::String), ("S", ValueKind::Nested), ("t", ValueKind::Integer)]
         {
-            assert_eq!(stream.grow(&key(&[name], kind)).unwrap(), Growth::Grown);
+            assert_eq!(stream.grow(&[key(&[name], kind)]).unwrap(), Growth::Grown);
         }
         assert_eq!(*stream.layout().table_schema, other);
         let text = if contract == SchemaContract::Evolve { ", else Text { max_characters: None }?" } else { "" };
@@ -70,9 +70,9 @@ fn undeclared_fields_that_the_table_has_take_its_type() {
     }
     // Deeper, too.
     let mut stream = against(&other, json!({}), &Options::default()).unwrap();
-    stream.grow(&key(&["s"], ValueKind::Nested)).unwrap();
-    stream.grow(&key(&["s", "b"], ValueKind::Boolean)).unwrap();
-    stream.grow(&overflow(&["s", "a"])).unwrap();
+    stream.grow(&[key(&["s"], ValueKind::Nested)]).unwrap();
+    stream.grow(&[key(&["s", "b"], ValueKind::Boolean)]).unwrap();
+    stream.grow(&[overflow(&["s", "a"])]).unwrap();
     assert!(columns(&stream).contains("s: struct<a: integer, b: boolean, a__string: string>"), "{}", columns(&stream));
 }
 
@@ -80,20 +80,20 @@ fn undeclared_fields_that_the_table_has_take_its_type() {
 fn the_contract_decides_about_undeclared_fields() {
     let mut frozen = fresh(structured(), &with_contract(SchemaContract::Freeze));
     let before = frozen.layout();
-    let error = frozen.grow(&key(&["user", "nick"], ValueKind::String)).unwrap_err();
+    let error = frozen.grow(&[key(&["user", "nick"], ValueKind::String)]).unwrap_err();
     assert_eq!(error.to_string(), "field `user.nick` is not in the SCHEMA, and `schema_contract` is `freeze`");
     assert_eq!(error.kind(), ErrorKind::Schema);
     assert_eq!(frozen.layout(), before);
 
     let mut columns_left = fresh(structured(), &with_contract(SchemaContract::DiscardColumns));
-    assert_eq!(columns_left.grow(&key(&["x"], ValueKind::String)).unwrap(), Growth::DiscardColumn);
-    assert_eq!(columns_left.grow(&key(&["x"], ValueKind::String)).unwrap(), Growth::DiscardColumn);
-    assert_eq!(columns_left.grow(&key(&["user", "nick"], ValueKind::String)).unwrap(), Growth::DiscardColumn);
+    assert_eq!(columns_left.grow(&[key(&["x"], ValueKind::String)]).unwrap(), Growth::Grown);
+    assert_eq!(columns_left.grow(&[key(&["x"], ValueKind::String)]).unwrap(), Growth::Grown);
+    assert_eq!(columns_left.grow(&[key(&["user", "nick"], ValueKind::String)]).unwrap(), Growth::Grown);
     assert_eq!(way(&columns_left, "x"), "-");
     assert_eq!(columns_left.layout().table_schema, before.table_schema);
 
     let mut rows_left = fresh(structured(), &with_contract(SchemaContract::DiscardRows));
-    assert_eq!(rows_left.grow(&key(&["x"], ValueKind::String)).unwrap(), Growth::DiscardRow);
+    assert_eq!(rows_left.grow(&[key(&["x"], ValueKind::String)]).unwrap(), Growth::DiscardRow);
     assert_eq!(rows_left.layout(), before);
 }
 
@@ -115,7 +115,7 @@ fn the_contract_decides_about_new_columns_and_conflicts_of_a_table() {
     for (properties, name) in [(&new, "new"), (&conflict, "x")] {
         let mut stream = against(&other, properties.clone(), &rows).unwrap();
         assert!(!stream.layout().layout.by_key.contains_key(name));
-        assert_eq!(stream.grow(&key(&[name], ValueKind::String)).unwrap(), Growth::DiscardRow);
+        assert_eq!(stream.grow(&[key(&[name], ValueKind::String)]).unwrap(), Growth::DiscardRow);
     }
     let keyed = json!({"properties": new});
     let facts = TableFacts { schema: &other, partition_columns: &[], is_type_widening_enabled: false };
@@ -132,7 +132,7 @@ fn a_schema_that_says_the_same_changes_nothing() {
     let object = json!({"type": "object", "properties": {"x": {"type": "string"}, "y": {"type": "number"}}});
     let schema = json!({"properties": {"a": {"type": ["null", "integer"]}, "s": object}});
     let mut stream = StreamSchema::new(&schema, &strings(&["a"]), &[], &Options::default(), None).unwrap();
-    stream.grow(&key(&["more"], ValueKind::String)).unwrap();
+    stream.grow(&[key(&["more"], ValueKind::String)]).unwrap();
     let before = stream.layout();
     let object = json!({"description": "!", "type": ["object", "null"], "properties": {
         "y": {"type": "number", "minimum": 0}, "x": {"type": "string", "maxLength": 3}}});
@@ -148,14 +148,14 @@ fn a_schema_that_says_the_same_changes_nothing() {
 #[test]
 fn a_changed_schema_keeps_old_columns_and_appends_new_ones() {
     let mut stream = fresh(json!({"a": {"type": "integer"}, "b": {"type": "string"}}), &Options::default());
-    stream.grow(&key(&["more"], ValueKind::Integer)).unwrap();
+    stream.grow(&[key(&["more"], ValueKind::Integer)]).unwrap();
     let next = json!({"properties": {"c": {"type": "boolean"}, "b": {"type": "string"}}});
     assert_eq!(stream.replace(&next, &[]).unwrap(), Replaced::Changed);
     assert_eq!(columns(&stream), "a: long, b: string, more: long, c: boolean");
     assert!(!stream.layout().layout.by_key.contains_key("a"));
     assert_eq!(column_of(&stream, "more"), "more");
     // An undeclared field that was declared before comes back to its column.
-    stream.grow(&key(&["a"], ValueKind::Integer)).unwrap();
+    stream.grow(&[key(&["a"], ValueKind::Integer)]).unwrap();
     assert_eq!(way(&stream, "a"), "a Long, else Text { max_characters: None }?");
     let before = stream.layout();
     assert!(stream.replace(&json!({"properties": {"b": {"type": "nonsense"}}}), &[]).is_err());

@@ -75,12 +75,12 @@ fn a_json_column_of_another_writer_stays_json_when_its_name_is_kept() {
 fn a_variant_s_name_gives_way_to_a_declared_one() {
     let mixed = json!({"anyOf": [{"type": "string", "format": "date"}, {"type": "string"}]});
     let mut stream = fresh(json!({"a": mixed, "a__string": {"type": "string"}}), &Options::default());
-    stream.grow(&overflow(&["a"])).unwrap();
+    stream.grow(&[overflow(&["a"])]).unwrap();
     assert_eq!(columns(&stream), "a: date, a__string: string, a__string_2: string");
     assert_eq!(way(&stream, "a"), "a Date, else a__string_2");
     // The column is the variant's for ever, though its name is one that a key would get.
     let mut stream = fresh(json!({"a": mixed}), &Options::default());
-    stream.grow(&overflow(&["a"])).unwrap();
+    stream.grow(&[overflow(&["a"])]).unwrap();
     let again = restarted(&stream, json!({"a__string": {"type": "string"}, "a": mixed}));
     assert_eq!(column_of(&again, "a__string"), "a__string_2");
     assert_eq!(way(&again, "a"), "a Date, else a__string");
@@ -146,10 +146,10 @@ proptest! {
                 }
                 Step::Restart(keys) => stream = restarted(&stream, declare(&keys, is_nested)),
                 Step::Undeclared(at) => {
-                    stream.grow(&Missing::Key { path: path(at), kind: ValueKind::String }).unwrap();
+                    stream.grow(&[Missing::Key { path: path(at), kind: ValueKind::String }]).unwrap();
                 }
                 // Refused for a key that the layout does not have.
-                Step::Overflow(at) => drop(stream.grow(&Missing::Overflow { path: path(at) })),
+                Step::Overflow(at) => drop(stream.grow(&[Missing::Overflow { path: path(at) }])),
             }
             let layout = stream.layout();
             prop_assert!(layout.table_schema.arrow_schema().is_ok());

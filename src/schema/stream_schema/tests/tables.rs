@@ -113,7 +113,7 @@ fn conflicts_inside_structs_stay_inside() {
     stream.replace(&nested("string"), &[]).unwrap();
     assert_eq!(columns(&stream), "l: array<struct<a: long, a__string: string>>");
     let mut stream = StreamSchema::new(&nested("timestamp|string"), &[], &[], &Options::default(), None).unwrap();
-    stream.grow(&overflow(&["l", "[]", "a"])).unwrap();
+    stream.grow(&[overflow(&["l", "[]", "a"])]).unwrap();
     assert_eq!(columns(&stream), "l: array<struct<a: timestamp, a__string: string>>");
 }
 
@@ -161,7 +161,7 @@ fn a_list_of_narrow_elements_takes_lists_that_fit() {
     let other = table(&[("x", array(DataType::Integer))]);
     let mut stream = against(&other, json!({"x": of("list")}), &Options::default()).unwrap();
     assert_eq!(way(&stream, "x"), "x List(Integer), else List(Long)?");
-    stream.grow(&overflow(&["x"])).unwrap();
+    stream.grow(&[overflow(&["x"])]).unwrap();
     assert_eq!(columns(&stream), "x: array<integer>, x__list: array<long>");
 }
 
@@ -279,6 +279,6 @@ fn a_column_of_the_settings_is_made_as_they_say() {
     assert_eq!(stream.layout().table_schema.fields[0].metadata["__CHAR_VARCHAR_TYPE_STRING"], json!("varchar(4)"));
     assert_eq!(way(&restarted(&stream, json!({"x": of("long")})), "x"), "x Text { max_characters: Some(4) }");
     let mut stream = fresh(json!({}), &with("y", "decimal(4,1)"));
-    stream.grow(&key(&["y"], ValueKind::String)).unwrap();
+    stream.grow(&[key(&["y"], ValueKind::String)]).unwrap();
     assert_eq!(columns(&stream), "y: decimal(4,1)");
 }
