@@ -29,7 +29,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::ErrorKind;
 
-const LIMIT: usize = 1 << 20;
+const LIMIT: usize = 8 << 20;
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
