@@ -124,15 +124,22 @@ pub(super) static OPTIONS: &[StorageOption] = &[
     option(Aws, false, "aws_sse_bucket_key_enabled", "KMS bucket key", &["sse_bucket_key_enabled"]),
     option(Aws, true, "aws_sse_customer_key_base64", "Customer key of the encryption", &["sse_customer_key_base64"]),
     option(Aws, false, "aws_force_credential_load", "Load credentials at once", &["force_credential_load"]),
-    option(Azure, false, "azure_storage_account_name", "Storage account", &["account_name"]),
+    option(Azure, false, "azure_storage_account_name", "Storage account", &["account_name", "azure_account_name"]),
     option(
         Azure,
         true,
         "azure_storage_account_key",
         "Account key",
-        &["azure_storage_access_key", "azure_storage_master_key", "master_key", "account_key", "access_key"],
+        &["azure_storage_access_key", "azure_storage_master_key", "azure_account_key", "master_key", "account_key", "access_key"],
     ),
-    option(Azure, true, "azure_storage_sas_token", "Shared access signature", &["azure_storage_sas_key", "sas_key", "sas_token"]),
+    option(
+        Azure,
+        true,
+        "azure_storage_sas_token",
+        "Shared access signature",
+        &["azure_storage_sas_key", "azure_sas_token", "sas_key", "sas_token"],
+    ),
+    option(Azure, true, "azure_storage_connection_string", "Connection string", &["connection_string"]),
     option(Azure, true, "azure_storage_token", "Bearer token", &["bearer_token"]),
     option(Azure, false, "azure_client_id", "Client id", &["azure_storage_client_id", "client_id"]),
     option(Azure, true, "azure_client_secret", "Client secret", &["azure_storage_client_secret", "client_secret"]),
@@ -161,7 +168,8 @@ pub(super) static OPTIONS: &[StorageOption] = &[
     option(Azure, false, "azure_object_id", "Object id of the managed identity", &["object_id"]),
     option(Azure, false, "azure_msi_resource_id", "Resource id of the managed identity", &["msi_resource_id"]),
     option(Azure, false, "azure_storage_endpoint", "Endpoint", &["azure_endpoint"]),
-    option(Azure, false, "azure_storage_use_emulator", "Use Azurite", &["use_emulator"]),
+    option(Azure, false, "azure_account_host", "Host of the storage account", &["account_host"]),
+    option(Azure, false, "azure_storage_use_emulator", "Use Azurite", &["object_store_use_emulator", "use_emulator"]),
     option(Azure, false, "azure_use_azure_cli", "Use the login of the command line", &["use_azure_cli"]),
     option(Azure, false, "azure_use_fabric_endpoint", "Use Fabric", &["use_fabric_endpoint"]),
     option(Azure, false, "azure_skip_signature", "Send requests unsigned", &[]),
@@ -294,7 +302,7 @@ pub(super) fn parse(given: &Map<String, Value>, problems: &mut Problems) -> BTre
 pub(super) fn notice_unused(options: &BTreeMap<String, String>, scheme: &str, problems: &mut Problems) {
     let used: &[Cloud] = match scheme {
         "s3" | "s3a" => &[Aws, Any],
-        "az" | "azure" | "adl" | "abfs" | "abfss" | "https" => &[Azure, Any],
+        "az" | "azure" | "adl" | "abfs" | "abfss" | "wasb" | "wasbs" | "https" => &[Azure, Any],
         "gs" => &[Google, Any],
         _ => &[],
     };
@@ -330,6 +338,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_option_of_google_is_known_to_the_store() {
+        for option in OPTIONS.iter().filter(|option| matches!(option.cloud, Google | Any)) {
+            for name in std::iter::once(&option.name).chain(option.others).filter(|name| !name.starts_with("aws_")) {
+                assert!(crate::store::is_google_option(name), "{name}");
+            }
+        }
+        for name in ["token", "endpoint", "access_key", "skip_signature", "disable_tagging"] {
+            assert!(clouds(name).contains(&Google) && crate::store::is_google_option(name), "{name}");
+        }
+        assert!(!crate::store::is_google_option("azure_client_id"));
+    }
+
+    #[test]
     fn every_option_of_s3_is_known_to_the_store() {
         for option in OPTIONS.iter().filter(|option| matches!(option.cloud, Aws | Any)) {
             for name in std::iter::once(&option.name).chain(option.others).filter(|name| !name.starts_with("google_")) {
@@ -337,5 +358,22 @@ mod tests {
             }
         }
         assert!(!crate::store::is_s3_option("azure_client_id"));
+    }
+
+    #[test]
+    fn every_option_of_azure_is_known_to_the_store() {
+        for option in OPTIONS.iter().filter(|option| matches!(option.cloud, Azure | Any)) {
+            let is_ours = |name: &&&str| !name.starts_with("google_") && !name.starts_with("aws_");
+            for name in std::iter::once(&option.name).chain(option.others).filter(is_ours) {
+                assert!(crate::store::is_azure_option(name), "{name}");
+            }
+        }
+        for name in ["token", "endpoint", "access_key", "skip_signature", "disable_tagging"] {
+            assert!(crate::store::is_azure_option(name) && clouds(name).contains(&Azure), "{name}");
+        }
+        for name in ["azure_allow_http", "azure_timeout"] {
+            assert!(crate::store::is_azure_option(name) && find(name).is_some(), "{name}");
+        }
+        assert!(!crate::store::is_azure_option("aws_region"));
     }
 }

@@ -4,24 +4,16 @@ use std::path::{Component, Path, PathBuf};
 
 use url::Url;
 
+use super::azure;
 use crate::{Error, Result};
 
-/// Schemes that work.
-const SUPPORTED: [&str; 4] = ["file", "memory", "s3", "s3a"];
+/// Schemes that work, beside those of Azure.
+const SUPPORTED: [&str; 6] = ["file", "memory", "s3", "s3a", "gs", "gcs"];
 
-/// Schemes that object stores are known by, with the store's name.
-const NOT_YET: [(&str, &str); 10] = [
-    ("abfs", "Azure storage"),
-    ("abfss", "Azure storage"),
-    ("az", "Azure storage"),
-    ("azure", "Azure storage"),
-    ("adl", "Azure storage"),
-    ("wasb", "Azure storage"),
-    ("wasbs", "Azure storage"),
-    ("gs", "Google Cloud Storage"),
-    ("gcs", "Google Cloud Storage"),
-    ("https", "object stores by their web address"),
-];
+/// All schemes that mean something here.
+fn known() -> impl Iterator<Item = &'static str> {
+    SUPPORTED.into_iter().chain(azure::SCHEMES)
+}
 
 /// Returns the URL (with a trailing slash) that a user's `destination` means: a path, absolute or from the working directory, or
 /// a URL. Does not look whether it exists.
@@ -36,7 +28,8 @@ pub fn normalise_destination(text: &str) -> Result<Url> {
         None => directory_url(Path::new(text)),
         Some("file") => file_url(text),
         Some("memory") => memory_url(text),
-        Some("s3" | "s3a") => bucket_url(text),
+        Some(scheme) if azure::SCHEMES.contains(&scheme) => azure::normalise(text),
+        Some("s3" | "s3a" | "gs" | "gcs") => bucket_url(text),
         Some(scheme) => Err(refuse_scheme(scheme)),
     }
 }
@@ -44,16 +37,14 @@ pub fn normalise_destination(text: &str) -> Result<Url> {
 /// Returns the error for a scheme that [`super::open`] has no store for.
 pub(super) fn refuse_scheme(scheme: &str) -> Error {
     let scheme = scheme.to_ascii_lowercase();
-    if let Some((_, store)) = NOT_YET.iter().find(|(name, _)| *name == scheme) {
-        return Error::config(format!("destinations `{scheme}://` ({store}) are not supported yet"))
-            .hint("use a bucket on S3 (`s3://bucket/lake`) or a folder on local disk (`file:///lake`) for the time being");
-    }
-    let known = SUPPORTED.iter().copied().chain(NOT_YET.iter().map(|(name, _)| *name));
     let near: Vec<String> =
-        known.filter(|name| strsim::damerau_levenshtein(name, &scheme) <= 1).map(|name| format!("`{name}://`")).collect();
+        known().filter(|name| strsim::damerau_levenshtein(name, &scheme) <= 1).map(|name| format!("`{name}://`")).collect();
     let error = Error::config(format!("unknown scheme `{scheme}://` in `destination`"));
     match near.is_empty() {
-        true => error.hint("use a folder on local disk (`/lake`, `file:///lake`) or a bucket on S3 (`s3://bucket/lake`)"),
+        true => error.hint(
+            "use a folder on local disk (`/lake`, `file:///lake`), a bucket (`s3://bucket/lake`, `gs://bucket/lake`) or a container on \
+             Azure (`abfss://container@account.dfs.core.windows.net/lake`)",
+        ),
         false => error.hint(format!("did you mean {}?", near.join(" or "))),
     }
 }
@@ -68,8 +59,7 @@ fn scheme_of(text: &str) -> Option<&str> {
         return None;
     }
     // Schemes are compared in lower case; the known ones are the only ones that matter here.
-    let mut known = SUPPORTED.into_iter().chain(NOT_YET.into_iter().map(|(name, _)| name));
-    match known.find(|known| known.eq_ignore_ascii_case(scheme)) {
+    match known().find(|known| known.eq_ignore_ascii_case(scheme)) {
         Some(known) => Some(known),
         // One slash after an unknown word is a folder's name with a colon at its end.
         None if rest.starts_with("//") => Some(scheme),
@@ -108,11 +98,13 @@ fn bucket_url(text: &str) -> Result<Url> {
     let mut url = Url::parse(text).map_err(|error| Error::config("`destination` is not a URL of a bucket").source(error))?;
     if !url.username().is_empty() || url.password().is_some() || url.port().is_some() {
         return Err(Error::config("`destination` has a user, a password or a port before the bucket's path").hint(
-            "keys belong into `storage_options` (`aws_access_key_id`, `aws_secret_access_key`), another host is its `aws_endpoint_url`",
+            "keys belong into `storage_options` (`aws_access_key_id` and `aws_secret_access_key`, `google_service_account`), another host is its \
+             `aws_endpoint_url` or `google_base_url`",
         ));
     }
     if url.host_str().is_none_or(str::is_empty) {
-        return Err(Error::config(format!("`destination` `{text}` names no bucket")).hint("write `s3://bucket/path`"));
+        return Err(Error::config(format!("`destination` `{text}` names no bucket"))
+            .hint("write `s3://bucket/path` or `gs://bucket/path`"));
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(Error::config(format!("`destination` `{text}` has a query or fragment, which a bucket has not"))
@@ -120,6 +112,9 @@ fn bucket_url(text: &str) -> Result<Url> {
     }
     let path = url.path().trim_end_matches('/').to_owned();
     url.set_path(&format!("{path}/"));
+    if url.scheme() == "gcs" {
+        url.set_scheme("gs").map_err(|()| Error::internal("a bucket's URL does not change its scheme"))?;
+    }
     Ok(url)
 }
 
@@ -219,6 +214,8 @@ mod tests {
     fn a_bucket_has_a_path_with_a_trailing_slash() {
         assert_eq!(url("s3://lake"), "s3://lake/");
         assert_eq!(url("s3a://my.lake_1/a b/é//"), "s3a://my.lake_1/a%20b/%C3%A9/");
+        assert_eq!(url("gs://my.lake_1/a b"), "gs://my.lake_1/a%20b/");
+        assert_eq!((url("gcs://lake"), url("GCS://lake/x")), ("gs://lake/".to_owned(), "gs://lake/x/".to_owned()));
     }
 
     #[test]
@@ -232,10 +229,7 @@ mod tests {
         assert!(text("file://lake/x").contains("names `lake` as a host") && text("file://lake/x").contains("three slashes"));
         assert!(text("file:///a?b").contains("query"));
         assert!(text("~/lake").contains("home folder"));
-        for scheme in ["az", "abfs", "abfss", "gs", "https"] {
-            assert!(text(&format!("{scheme}://bucket/lake")).contains(&format!("`{scheme}://`")), "{scheme}");
-            assert!(text(&format!("{scheme}://bucket/lake")).contains("not supported yet"), "{scheme}");
-        }
+        assert!(text("az://").contains("names no container") && text("abfss:/").contains("names no container"));
         assert!(text("s3://").contains("names no bucket") && text("s3:/b/x").contains("names no bucket"));
         assert!(text("s3://b/x?y").contains("query"));
         let secret = text("s3a://AKIA:hunter2@bucket/x");

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use url::Url;
 
-use super::{Entry, PutTry, Source, Store, Upload};
+use super::{Description, Entry, Greeting, PutTry, Source, Store, Upload};
 use crate::seam::Seam;
 use crate::{Error, Result};
 
@@ -38,7 +38,7 @@ pub enum Fault {
     SlowAnswer(Duration),
 }
 
-/// The methods that faults are for; `create_file`, `open_file`, `kernel_access` and `url` always go through.
+/// The methods that faults are for; the others always go through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 // Each is the method of [`Store`] of the same name; that one has the text.
 #[allow(missing_docs)]
@@ -167,6 +167,14 @@ impl Store for Faulty {
         self.inner.url()
     }
 
+    async fn describe(&self) -> Description {
+        self.inner.describe().await
+    }
+
+    async fn greet(&self) -> Result<Greeting> {
+        self.inner.greet().await
+    }
+
     async fn probe(&self) -> Result<()> {
         self.with_fault(Method::Probe, "", self.inner.probe()).await
     }
@@ -236,6 +244,10 @@ impl Store for Faulty {
 
     fn kernel_access(&self, table: &str) -> Result<(Arc<dyn object_store::ObjectStore>, Url)> {
         self.inner.kernel_access(table)
+    }
+
+    fn bucket_access(&self) -> Arc<dyn object_store::ObjectStore> {
+        self.inner.bucket_access()
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) fn io_error(error: io::Error, doing: &str, path: &Path) -> Error {
         }),
         io::ErrorKind::NotADirectory => Error::denied(format!("cannot {doing} `{shown}`: a part of that path is a file"))
             .hint("move the file out of the way, or choose another `destination`"),
+        io::ErrorKind::IsADirectory => Error::denied(format!("cannot {doing} `{shown}`: a folder stands in its place"))
+            .hint("move the folder out of the way: whoever made it, it is not part of the table"),
         io::ErrorKind::InvalidFilename => {
             Error::denied(format!("cannot {doing} `{shown}`: the name is too long for its file system"))
                 .hint("choose a shorter `destination` or `table_path`")
@@ -148,6 +150,7 @@ mod tests {
             (1, "no permission"),
             (122, "quota"),
             (36, "too long"),
+            (21, "a folder stands in its place"),
         ] {
             let error = io_error(io::Error::from_raw_os_error(code), "write", Path::new("/lake/t/a.parquet"));
             assert_eq!(error.kind(), ErrorKind::Denied, "{code}");

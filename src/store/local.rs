@@ -18,7 +18,7 @@ use object_store::prefix::PrefixStore;
 use url::Url;
 
 use super::io_error::{as_write_failure, io_error, is_no_hard_links, no_hard_links};
-use super::{Entry, Options, PutTry, Source, Store, Upload, check_path};
+use super::{Description, Entry, Greeting, Options, PROBES, PutTry, Source, Store, Upload, check_path};
 use crate::seam::fail_point;
 use crate::{Error, Result};
 
@@ -87,6 +87,14 @@ impl Local {
 impl Store for Local {
     fn url(&self) -> &Url {
         &self.url
+    }
+
+    async fn describe(&self) -> Description {
+        Description { place: vec![("folder", self.disk.root.display().to_string())], credentials: Ok(None), part_bytes: None }
+    }
+
+    async fn greet(&self) -> Result<Greeting> {
+        self.blocking(Disk::greet).await?
     }
 
     async fn probe(&self) -> Result<()> {
@@ -160,6 +168,10 @@ impl Store for Local {
             .map_err(|error| Error::config(format!("the kernel cannot read a table at `{shown}`")).source(error))?;
         Ok((Arc::new(PrefixStore::new(LocalFileSystem::new(), prefix)), as_url(Path::new("/"))?))
     }
+
+    fn bucket_access(&self) -> Arc<dyn object_store::ObjectStore> {
+        Arc::new(LocalFileSystem::new())
+    }
 }
 
 #[derive(Debug)]
@@ -177,6 +189,15 @@ impl Disk {
     fn file_path(&self, path: &str) -> Result<PathBuf> {
         check_path(path)?;
         Ok(self.root.join(path))
+    }
+
+    fn greet(&self) -> Result<Greeting> {
+        let text = match fs::metadata(&self.root) {
+            Ok(_) => "the folder is there",
+            Err(error) if error.kind() == io::ErrorKind::NotFound => "the folder is not there yet: the first load makes it",
+            Err(error) => return Err(io_error(error, "read", &self.root)),
+        };
+        Ok(Greeting { text: text.to_owned(), clock: None })
     }
 
     fn probe(&self) -> Result<()> {
@@ -207,9 +228,14 @@ impl Disk {
             Ok(target) => target,
             Err(error) => return PutTry::Refused(error),
         };
+        // Nothing reads back from a folder, however long one waits.
+        let exists = || match target.is_dir() {
+            true => PutTry::Refused(io_error(io::ErrorKind::IsADirectory.into(), "write", &target)),
+            false => PutTry::Exists,
+        };
         // Saves the temporary file when a race is lost already; the link below decides.
         if fs::symlink_metadata(&target).is_ok() {
-            return PutTry::Exists;
+            return exists();
         }
         // Until the link is made, nothing can have been applied. What may go better next time is tried again all the same.
         let before_link = |error: io::Error| {
@@ -226,14 +252,14 @@ impl Disk {
         discard_hadoop_checksum(&target);
         match self.hard_link(&temporary.path, &target) {
             Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return PutTry::Exists,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return exists(),
             Err(error) if is_no_hard_links(&error) => {
                 if !self.is_single_writer {
                     return PutTry::Refused(no_hard_links(error, &target));
                 }
                 // Nobody else writes, says the user: looking first and renaming then is as good as a link.
                 match fs::symlink_metadata(&target) {
-                    Ok(_) => return PutTry::Exists,
+                    Ok(_) => return exists(),
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => return before_link(error),
                 }
@@ -342,7 +368,23 @@ impl Disk {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
         };
-        remove().map_err(|error| io_error(error, "delete", &target))
+        remove().map_err(|error| io_error(error, "delete", &target))?;
+        if path.starts_with(PROBES) {
+            self.remove_folders_of_probes();
+        }
+        Ok(())
+    }
+
+    /// A folder of probes is there only while one is in it.
+    fn remove_folders_of_probes(&self) {
+        for folder in Path::new(PROBES).ancestors().filter(|folder| !folder.as_os_str().is_empty()) {
+            let folder = self.root.join(folder);
+            // Not empty: the probe of another process, or what else is kept there.
+            if fs::remove_dir(&folder).is_err() {
+                return;
+            }
+            self.forget_below(&folder);
+        }
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -429,6 +471,11 @@ impl Disk {
         }
         durable.insert(directory.to_owned());
         Ok(())
+    }
+
+    /// Forgets `directory`, which was removed.
+    fn forget_below(&self, directory: &Path) {
+        self.durable.lock().unwrap_or_else(PoisonError::into_inner).remove(directory);
     }
 
     /// Forgets `directory` and those above it.

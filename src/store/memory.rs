@@ -13,7 +13,7 @@ use object_store::prefix::PrefixStore;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode};
 use url::Url;
 
-use super::{Entry, PutTry, Source, Store, Upload, check_path};
+use super::{Description, Entry, Greeting, PutTry, Source, Store, Upload, check_path};
 use crate::{Error, Result};
 
 /// Objects in memory. Clones share them.
@@ -44,6 +44,14 @@ impl fmt::Debug for Memory {
 impl Store for Memory {
     fn url(&self) -> &Url {
         &self.url
+    }
+
+    async fn describe(&self) -> Description {
+        Description { place: vec![("memory", "of this process".to_owned())], credentials: Ok(None), part_bytes: None }
+    }
+
+    async fn greet(&self) -> Result<Greeting> {
+        Ok(Greeting { text: "objects are held in memory, and gone when the process ends".to_owned(), clock: None })
     }
 
     async fn probe(&self) -> Result<()> {
@@ -128,6 +136,10 @@ impl Store for Memory {
         let url = Url::parse("memory:///").map_err(|error| Error::internal("the memory URL does not parse").source(error))?;
         let prefix = Path::parse(table).map_err(|error| wrong(table, error.into()))?;
         Ok((Arc::new(PrefixStore::new(Arc::clone(&self.objects), prefix)), url))
+    }
+
+    fn bucket_access(&self) -> Arc<dyn ObjectStore> {
+        Arc::clone(&self.objects) as _
     }
 }
 

@@ -8,19 +8,30 @@
 //! two writers of one table would overwrite each other's commits without anybody noticing. On local disk, written also means that
 //! file and directory entry survive a power cut.
 
+mod azure;
+#[cfg(test)]
+pub(crate) mod azure_server;
+mod description;
 mod destination;
 pub mod faulty;
+mod gcs;
+#[cfg(test)]
+pub(crate) mod gcs_server;
 mod io_error;
 mod local;
 mod memory;
 mod publish;
 mod put_if_absent;
+mod remote;
 mod retry;
 mod s3;
 #[cfg(test)]
 pub(crate) mod s3_server;
 #[cfg(test)]
 pub(crate) mod simulated;
+mod spool;
+#[cfg(test)]
+pub(crate) mod test_server;
 #[cfg(test)]
 mod tests;
 
@@ -33,15 +44,21 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use url::Url;
 
+#[cfg(test)]
+pub(crate) use azure::is_azure_option;
+pub use description::{Description, Greeting, ServerClock};
 pub use destination::normalise_destination;
+#[cfg(test)]
+pub(crate) use gcs::is_google_option;
 pub use io_error::write_failure;
 pub use local::Local;
 pub use memory::Memory;
 pub use publish::{Numbered, Publication, Published, Step, publish};
 pub use put_if_absent::{PutAnswer, put_if_absent};
-pub use s3::S3;
+pub use remote::Remote;
 #[cfg(test)]
 pub(crate) use s3::is_s3_option;
+pub use spool::spool;
 
 use crate::{Error, Result};
 
@@ -62,6 +79,23 @@ impl Debug for Options {
     }
 }
 
+impl Options {
+    /// Returns the same for somebody who waits: few repetitions of a request, where the user did not set any.
+    pub fn impatient(&self) -> Self {
+        let mut options = self.clone();
+        // Under any of its names (`aws_max_retries`, `aws_s3_get_internal_server_error_retries`).
+        for (name, end, value) in [("max_retries", "retries", "2"), ("retry_timeout", "retry_timeout", "20s")] {
+            if !self.storage_options.keys().any(|given| given.ends_with(end)) {
+                options.storage_options.insert(name.to_owned(), value.to_owned());
+            }
+        }
+        options
+    }
+}
+
+/// Where objects are that only show what a store can do; below the root, with a slash at its end.
+pub const PROBES: &str = "_delta_load/_probe/";
+
 /// A store of objects below one root.
 ///
 /// **Paths** are relative to the root, separated by `/`, as they are: not URL-encoded, no `.` or `..` parts, no slash at either end.
@@ -70,6 +104,14 @@ impl Debug for Options {
 pub trait Store: Send + Sync + Debug {
     /// Returns the root, with a trailing slash.
     fn url(&self) -> &Url;
+
+    /// Tells where requests go and by what right. Fetches the credentials, if there are any; sends nothing to the store.
+    async fn describe(&self) -> Description;
+
+    /// Shows that a store of this kind answers at all, whatever it allows, and what its clock says.
+    ///
+    /// **Errors:** `Unavailable` when nothing answers; `Denied` when what answers is something else.
+    async fn greet(&self) -> Result<Greeting>;
 
     /// Shows that the store takes what a load needs (writing, put-if-absent), leaving nothing behind but the root itself.
     ///
@@ -97,7 +139,8 @@ pub trait Store: Send + Sync + Debug {
     /// Deletes the object; there being none is fine.
     async fn delete(&self, path: &str) -> Result<()>;
 
-    /// Begins a new object that is written bit by bit; one that exists is an error, never overwritten. Blocks.
+    /// Begins a new object that is written bit by bit; one that exists is an error, here or while it is written, and is never overwritten.
+    /// Blocks.
     fn create_file(&self, path: &str) -> Result<Box<dyn Upload>>;
 
     /// Opens an object for reading at any place. Blocks.
@@ -105,6 +148,9 @@ pub trait Store: Send + Sync + Debug {
 
     /// Returns a store and the URL (with a trailing slash) under which a Delta kernel finds `table` (a path below the root).
     fn kernel_access(&self, table: &str) -> Result<(Arc<dyn object_store::ObjectStore>, Url)>;
+
+    /// Returns the data and reads of the whole bucket, container or file system that the root is in, with the same credentials.
+    fn bucket_access(&self) -> Arc<dyn object_store::ObjectStore>;
 }
 
 /// An object as a listing shows it.
@@ -157,7 +203,9 @@ pub fn open(url: &Url, options: &Options) -> Result<Arc<dyn Store>> {
     match url.scheme() {
         "file" => Ok(Arc::new(Local::open(url, options)?)),
         "memory" => Ok(Arc::new(Memory::new(url.clone()))),
-        "s3" | "s3a" => Ok(Arc::new(S3::open(url, options)?)),
+        "s3" | "s3a" => Ok(Arc::new(s3::open(url, options)?)),
+        scheme if azure::SCHEMES.contains(&scheme) => Ok(Arc::new(azure::open(url, options)?)),
+        "gs" => Ok(Arc::new(gcs::open(url, options)?)),
         _ => Err(destination::refuse_scheme(url.scheme())),
     }
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::io_error::is_denied;
 use super::put_if_absent::{Put, Settled};
-use super::retry::{BackOff, Deadline};
+use super::retry::{BackOff, Deadline, Turns};
 use super::{Entry, Store};
 use crate::seam::Seam;
 use crate::{Error, Result};
@@ -105,12 +105,13 @@ pub async fn publish(
     seam: &Seam,
 ) -> Result<Published> {
     let deadline = Deadline::at(seam.elapsed() + timeout, seam);
-    let mut back_off = BackOff::new();
+    let (mut back_off, mut turns) = (BackOff::new(), Turns::default());
     let mut predecessor = Predecessor::before(log, first);
     let mut attempts = 0;
     loop {
         let number = predecessor.next;
         let bytes = publication.bytes(number).await?;
+        let begun = deadline.now();
         let mut settled = Settled::Gone;
         if predecessor.is_expected(store, log, publication, &deadline).await? {
             attempts += 1;
@@ -131,8 +132,10 @@ pub async fn publish(
                     return Ok(Published::At { number, attempts });
                 }
                 predecessor = Predecessor::seen(log, number, read_at);
-                back_off.pause(&deadline).await;
-                if let Some(number) = catch_up(store, log, publication, &mut predecessor, &deadline).await? {
+                let took = deadline.now().saturating_sub(begun);
+                // After a short pause the next number is mostly free: to look first would cost a request that the winner does not make.
+                let is_long = turns.pause(took, &deadline).await > took / 2;
+                if is_long && let Some(number) = catch_up(store, log, publication, &mut predecessor, &deadline).await? {
                     return Ok(Published::At { number, attempts });
                 }
                 give_up_after(&deadline, log, number, attempts)?;

@@ -1,25 +1,24 @@
-//! Test support: an S3 endpoint within the test binary, which checks signatures and holds its objects in a map, behind a layer that
-//! loses answers, by a rule or by a seed.
+//! Test support: an S3 endpoint within the test binary, which checks signatures and holds its objects in a map.
 
+// The path is said, so that the tests of the command can include this file as well.
+#[path = "s3_server/backend.rs"]
 mod backend;
-mod faults;
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use s3s::Body;
 use s3s::auth::SimpleAuth;
 use s3s::service::{S3Service, S3ServiceBuilder};
-use tokio::net::TcpListener;
 
-use super::Options;
-use backend::Backend;
-pub(crate) use faults::{Call, Fault, Operation, seeded, seeded_reads};
+use super::test_server::{self, Server, Service};
+use super::{Options, Remote};
+pub(crate) use backend::Backend;
+pub(crate) use test_server::{Call, Fault, Operation, seeded, seeded_reads};
 
 pub(crate) const KEY_ID: &str = "AKIDTESTTEST";
 pub(crate) const SECRET: &str = "secret/of+the=test";
@@ -27,20 +26,53 @@ pub(crate) const SECRET: &str = "secret/of+the=test";
 /// Each server has a bucket of its own, so that what is remembered of one does not hold for another on the same port.
 static BUCKETS: AtomicU64 = AtomicU64::new(0);
 
-type Rule = Box<dyn FnMut(&Call) -> Fault + Send>;
-
 /// A running server; it ends with this value.
 pub(crate) struct S3Server {
     pub(crate) bucket: String,
-    address: SocketAddr,
     backend: Backend,
-    state: Arc<State>,
-    runtime: Option<tokio::runtime::Runtime>,
+    server: Server,
 }
 
-struct State {
-    rule: Mutex<Rule>,
-    calls: Mutex<Vec<Call>>,
+impl Deref for S3Server {
+    type Target = Server;
+    fn deref(&self) -> &Server {
+        &self.server
+    }
+}
+
+struct Endpoint(S3Service);
+
+#[async_trait]
+impl Service for Endpoint {
+    fn operation(&self, request: &Request<Bytes>) -> Operation {
+        let query = request.uri().query().unwrap_or_default();
+        match *request.method() {
+            Method::HEAD => Operation::Head,
+            Method::GET if query.contains("list-type") => Operation::List,
+            Method::GET => Operation::Get,
+            _ if query.contains("upload") => Operation::Multipart,
+            Method::PUT if request.headers().contains_key("if-none-match") => Operation::ConditionalPut,
+            Method::PUT => Operation::Put,
+            _ => Operation::Delete,
+        }
+    }
+
+    async fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
+        let (parts, body) = self.0.call(request.map(Body::from)).await.unwrap().into_parts();
+        Response::from_parts(parts, test_server::read(body).await.unwrap())
+    }
+
+    fn failure(&self, status: u16, code: &str) -> Response<Bytes> {
+        let text = format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>a test says so</Message><Token-0>{SECRET}</Token-0></Error>"
+        );
+        Response::builder()
+            .status(status)
+            .header("content-type", "application/xml")
+            .header("x-amz-request-id", "test")
+            .body(Bytes::from(text))
+            .unwrap()
+    }
 }
 
 impl S3Server {
@@ -51,28 +83,12 @@ impl S3Server {
 
     /// Starts a server with the faults that `rule` gives for each call.
     pub(crate) fn with_rule(rule: impl FnMut(&Call) -> Fault + Send + 'static) -> Self {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_name("s3 server").enable_all().build().unwrap();
         let bucket = format!("lake-{}", BUCKETS.fetch_add(1, Ordering::Relaxed));
         let backend = Backend::new(&bucket);
         let mut builder = S3ServiceBuilder::new(backend.clone());
         builder.set_auth(SimpleAuth::from_single(KEY_ID, SECRET));
-        let service = builder.build();
-        let state = Arc::new(State { rule: Mutex::new(Box::new(rule)), calls: Mutex::default() });
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let address = listener.local_addr().unwrap();
-        let listener = {
-            let _entered = runtime.enter();
-            TcpListener::from_std(listener).unwrap()
-        };
-        runtime.spawn(serve(listener, service, Arc::clone(&state)));
-        Self { bucket, address, backend, state, runtime: Some(runtime) }
-    }
-
-    /// Changes the rule.
-    pub(crate) fn set_rule(&self, rule: impl FnMut(&Call) -> Fault + Send + 'static) {
-        *self.state.rule.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(rule);
+        let server = Server::start(Endpoint(builder.build()), rule);
+        Self { bucket, backend, server }
     }
 
     /// From here on the condition of a put is ignored.
@@ -80,9 +96,9 @@ impl S3Server {
         self.backend.ignore_conditions();
     }
 
-    /// Returns the calls since the last time.
-    pub(crate) fn take_calls(&self) -> Vec<Call> {
-        std::mem::take(&mut self.state.calls.lock().unwrap_or_else(PoisonError::into_inner))
+    /// From here on a conditional put looks whether the object exists, and writes it a moment later.
+    pub(crate) fn look_before_put(&self) {
+        self.backend.look_before_put();
     }
 
     /// Returns how many multipart uploads are begun and neither completed nor aborted.
@@ -90,8 +106,9 @@ impl S3Server {
         self.backend.open_uploads()
     }
 
-    pub(crate) fn endpoint(&self) -> String {
-        format!("http://{}", self.address)
+    /// Returns the objects behind the server, for what happens there without a request.
+    pub(crate) fn backend(&self) -> Backend {
+        self.backend.clone()
     }
 
     /// Returns the URL of a root in the bucket.
@@ -119,43 +136,14 @@ impl S3Server {
     }
 
     /// Opens a root in the bucket.
-    pub(crate) fn open(&self, path: &str) -> super::S3 {
-        super::S3::open(&self.url(path), &self.options()).unwrap()
+    pub(crate) fn open(&self, path: &str) -> Remote {
+        super::s3::open(&self.url(path), &self.options()).unwrap()
     }
 
     /// Opens a root, with more options.
-    pub(crate) fn open_with(&self, path: &str, more: &[(&str, &str)]) -> super::S3 {
+    pub(crate) fn open_with(&self, path: &str, more: &[(&str, &str)]) -> Remote {
         let mut options = self.options();
         options.storage_options.extend(more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        super::S3::open(&self.url(path), &options).unwrap()
-    }
-}
-
-impl Drop for S3Server {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
-async fn serve(listener: TcpListener, service: S3Service, state: Arc<State>) -> Infallible {
-    loop {
-        let Ok((stream, _)) = listener.accept().await else { continue };
-        let _ = stream.set_nodelay(true);
-        let (service, state) = (service.clone(), Arc::clone(&state));
-        let handle = service_fn(move |request: hyper::Request<Incoming>| {
-            let (service, state) = (service.clone(), Arc::clone(&state));
-            async move {
-                let call = Call::of(&request);
-                let fault = (state.rule.lock().unwrap_or_else(PoisonError::into_inner))(&call);
-                state.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
-                faults::answer(fault, request, &service).await
-            }
-        });
-        tokio::spawn(async move {
-            // A connection that a fault breaks off is the point of it.
-            let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), handle).await;
-        });
+        super::s3::open(&self.url(path), &options).unwrap()
     }
 }

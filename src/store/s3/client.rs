@@ -12,40 +12,35 @@ use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::put_object::PutObjectError;
 use aws_sdk_s3::types::{ChecksumAlgorithm, RequestPayer, ServerSideEncryption};
 use bytes::Bytes;
-use object_store::aws::{AmazonS3, AmazonS3Builder};
-use object_store::client::HttpConnector;
-use object_store::{Certificate, ClientOptions};
+use object_store::aws::AmazonS3Builder;
+use object_store::client::{HttpClient, HttpConnector};
+use object_store::{Certificate, ClientOptions, ObjectStore};
 
-use super::answer::{Answer, Place, whole_text};
+use super::answer::{Place, read};
 use super::credentials::{Chain, Resolved, resolve};
-use super::http::{Connector, SdkConnector};
-use super::options::{Requests, Settings};
-use super::redactor::Redactor;
+use super::http::{SdkConnector, cut};
+use super::options::{Keys, Requests, Settings};
 use crate::seam::Seam;
+use crate::store::remote::Put;
+use crate::store::remote::answer::whole_text;
+use crate::store::remote::http::{Connector, credentials_client};
+use crate::store::remote::redactor::Redactor;
 use crate::{Error, Result};
-
-/// Addresses that credentials come from, which no proxy of the bucket reaches.
-const WITHOUT_PROXY: &str = "169.254.169.254,169.254.170.2,169.254.170.23,localhost,127.0.0.1";
 
 /// Both clients, with what they have in common.
 #[derive(Debug)]
 pub(super) struct Clients {
-    pub data: Arc<AmazonS3>,
+    pub data: Arc<dyn ObjectStore>,
     commits: aws_sdk_s3::Client,
     pub chain: Option<Chain>,
     pub place: Place,
+    /// Where the credentials come from, as far as the options say it.
+    pub keys: Keys,
+    /// What both clients send their requests through.
+    pub http: HttpClient,
+    /// The address of the bucket itself, without a slash at its end.
+    pub bucket_url: String,
     requests: Requests,
-}
-
-/// What one conditional put answered.
-#[derive(Debug)]
-pub(super) enum Put {
-    /// 200.
-    Created,
-    /// An answer with a status that is not 2xx.
-    Answered(Answer),
-    /// No answer, or one that could not be read: the text says what was seen.
-    Silence(String),
 }
 
 /// Builds the clients. Asks for the region where nothing names it, for nothing else.
@@ -56,7 +51,7 @@ pub(super) async fn build(settings: &Settings, redactor: &Redactor, seam: &Seam)
         Error::config("the clients of the bucket cannot be built from `storage_options`")
             .source(redactor.clean(&whole_text(&error)))
     };
-    let connector = Connector(redactor.clone());
+    let connector = Connector::new(redactor.clone(), cut);
     let certificates = certificates(settings.certificates.as_deref())?;
     let trusting = |options: ClientOptions| certificates.iter().cloned().fold(options, ClientOptions::with_root_certificate);
     let options = trusting(settings.client.clone());
@@ -78,7 +73,7 @@ pub(super) async fn build(settings: &Settings, redactor: &Redactor, seam: &Seam)
         .with_virtual_hosted_style_request(settings.is_virtual_hosted)
         .with_client_options(options.clone())
         .with_retry(settings.retry.clone())
-        .with_http_connector(Connector(redactor.clone()));
+        .with_http_connector(Connector::new(redactor.clone(), cut));
     if let Some(endpoint) = &endpoint {
         builder = builder.with_endpoint(if settings.is_virtual_hosted {
             with_bucket(endpoint, &settings.bucket)
@@ -93,9 +88,10 @@ pub(super) async fn build(settings: &Settings, redactor: &Redactor, seam: &Seam)
     for (name, value) in settings.requests.as_client_config() {
         builder = builder.with_config(name.parse().map_err(wrong)?, value);
     }
-    let data = Arc::new(builder.build().map_err(wrong)?);
+    let data: Arc<dyn ObjectStore> = Arc::new(builder.build().map_err(wrong)?);
 
-    let client = SdkConnector::new(connector.connect(&options).map_err(wrong)?, seam.clone());
+    let http = connector.connect(&options).map_err(wrong)?;
+    let client = SdkConnector::new(http.clone(), seam.clone());
     let mut config = aws_sdk_s3::config::Builder::new()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new(region.clone()))
@@ -117,8 +113,10 @@ pub(super) async fn build(settings: &Settings, redactor: &Redactor, seam: &Seam)
         None => config.allow_no_auth(),
     };
     let commits = aws_sdk_s3::Client::from_conf(config.build());
+    let bucket_url = bucket_url(endpoint.as_deref(), &region, settings);
     let place = Place { bucket: settings.bucket.clone(), region, endpoint };
-    Ok(Clients { data, commits, chain, place, requests: settings.requests.clone() })
+    let (keys, requests) = (settings.keys.clone(), settings.requests.clone());
+    Ok(Clients { data, commits, chain, place, keys, http, bucket_url, requests })
 }
 
 /// Returns the certificates of a file, as AWS tools take it from `AWS_CA_BUNDLE`.
@@ -129,24 +127,22 @@ fn certificates(path: Option<&str>) -> Result<Vec<Certificate>> {
     Certificate::from_pem_bundle(&text).map_err(|error| wrong().source(error))
 }
 
-/// The client that asks for credentials: plain http, which local sources speak, and no proxy for those.
-fn credentials_client(client: &ClientOptions) -> ClientOptions {
-    use object_store::ClientConfigKey as Key;
-    let mut options = ClientOptions::new().with_allow_http(true);
-    for key in [Key::ProxyUrl, Key::ProxyCaCertificate, Key::UserAgent] {
-        if let Some(value) = client.get_config_value(&key) {
-            options = options.with_config(key, value);
-        }
-    }
-    let excludes = client.get_config_value(&Key::ProxyExcludes).map(|given| format!("{given},")).unwrap_or_default();
-    options.with_proxy_excludes(format!("{excludes}{WITHOUT_PROXY}"))
-}
-
 /// With the bucket in the host, the object store's client takes an endpoint that holds it, and the SDK one that does not.
 fn with_bucket(endpoint: &str, bucket: &str) -> String {
     match endpoint.split_once("://") {
         Some((scheme, host)) if !host.starts_with(&format!("{bucket}.")) => format!("{scheme}://{bucket}.{host}"),
         _ => endpoint.to_owned(),
+    }
+}
+
+/// Returns the address of the bucket, as the object store's client makes it.
+fn bucket_url(endpoint: Option<&str>, region: &str, settings: &Settings) -> String {
+    let bucket = &settings.bucket;
+    match (endpoint, settings.is_virtual_hosted) {
+        (Some(endpoint), true) => with_bucket(endpoint, bucket),
+        (Some(endpoint), false) => format!("{endpoint}/{bucket}"),
+        (None, true) => format!("https://{bucket}.s3.{region}.amazonaws.com"),
+        (None, false) => format!("https://s3.{region}.amazonaws.com/{bucket}"),
     }
 }
 
@@ -156,7 +152,7 @@ fn without_bucket(endpoint: &str, bucket: &str) -> String {
 
 impl Clients {
     /// Puts an object with one request; `is_conditional` asks the store to refuse when there is one already.
-    pub(super) async fn put(&self, key: &str, bytes: Bytes, is_conditional: bool) -> Put {
+    pub(super) async fn put_object(&self, key: &str, bytes: Bytes, is_conditional: bool) -> Put {
         let Requests { is_unsigned_payload, checksum, is_requester_paying, encryption, kms_key_id, has_bucket_key, content_type } =
             &self.requests;
         let put = self.commits.put_object().bucket(&self.place.bucket).key(key).body(bytes.into());
@@ -184,7 +180,7 @@ fn answer_of(error: &SdkError<PutObjectError>) -> Put {
         return Put::Silence(whole_text(error));
     }
     let text = response.body().bytes().map(String::from_utf8_lossy).unwrap_or_default();
-    let mut answer = Answer::read(status, &text, response.headers().get("x-amz-bucket-region"));
+    let mut answer = read(status, &text, response.headers().get("x-amz-bucket-region"));
     if answer.code.is_empty() {
         answer.code = error.code().unwrap_or_default().to_owned();
     }

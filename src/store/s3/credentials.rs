@@ -12,16 +12,17 @@ use aws_config::sts::AssumeRoleProvider;
 use aws_config::web_identity_token::{StaticConfiguration, WebIdentityTokenCredentialsProvider};
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
+use aws_credential_types::credential_feature::AwsCredentialFeature as Feature;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
 use object_store::aws::AwsCredential;
 use tokio::sync::Mutex;
 
-use super::answer::whole_text;
 use super::http::SdkConnector;
 use super::options::{Keys, Role, Settings};
-use super::redactor::Redactor;
 use crate::seam::Seam;
+use crate::store::remote::answer::whole_text;
+use crate::store::remote::redactor::Redactor;
 use crate::{Error, Result};
 
 /// So long before they expire credentials are fetched anew: longer than a request with its repetitions takes.
@@ -107,6 +108,30 @@ impl Chain {
                 None => Err(error),
             },
         }
+    }
+
+    /// Tells from where `credentials` came, by the marks that the chain puts on them.
+    pub(super) fn origin(credentials: &Credentials) -> Option<String> {
+        let words = |feature: &Feature| {
+            Some(match feature {
+                Feature::CredentialsEnvVars => "environment variables",
+                Feature::CredentialsProfile | Feature::CredentialsProfileSourceProfile | Feature::CredentialsProfileLogin => {
+                    "a profile"
+                }
+                Feature::CredentialsProcess | Feature::CredentialsProfileProcess => "a credential process",
+                Feature::CredentialsSso | Feature::CredentialsProfileSso => "single sign-on",
+                Feature::CredentialsStsAssumeRole => "an assumed role",
+                Feature::CredentialsStsAssumeRoleWebId
+                | Feature::CredentialsEnvVarsStsWebIdToken
+                | Feature::CredentialsProfileStsWebIdToken => "a web identity",
+                Feature::CredentialsHttp => "the container",
+                Feature::CredentialsImds => "the metadata service of the machine",
+                _ => return None,
+            })
+        };
+        let mut found: Vec<&str> = credentials.get_property::<Vec<Feature>>()?.iter().filter_map(words).collect();
+        found.dedup();
+        (!found.is_empty()).then(|| found.join(" and "))
     }
 
     fn explain(&self, error: &CredentialsError) -> Error {

@@ -1,6 +1,8 @@
 //! The names of the options, and those that cannot be honoured here.
 
-/// Canonical names with their other names. Sources: `AmazonS3ConfigKey` and `ClientConfigKey` of object_store
+use crate::store::remote::options::canonical_in;
+
+/// Canonical names with their other names. Sources: `AmazonS3ConfigKey` of object_store
 /// (<https://docs.rs/object_store/0.13>), and the names that deltalake and dlt pass through.
 static NAMES: &[(&str, &[&str])] = &[
     ("aws_access_key_id", &["access_key_id"]),
@@ -34,38 +36,12 @@ static NAMES: &[(&str, &[&str])] = &[
     ("aws_sse_customer_key_base64", &["sse_customer_key_base64"]),
     ("aws_force_credential_load", &["force_credential_load"]),
     ("bucket", &["bucket_name", "aws_bucket", "aws_bucket_name"]),
-    ("allow_http", &[]),
-    ("allow_invalid_certificates", &[]),
-    ("timeout", &[]),
-    ("connect_timeout", &[]),
-    ("pool_idle_timeout", &["aws_s3_pool_idle_timeout_seconds"]),
     ("aws_sts_pool_idle_timeout_seconds", &[]),
-    ("pool_max_idle_per_host", &[]),
-    ("proxy_url", &[]),
-    ("proxy_ca_certificate", &[]),
-    ("proxy_excludes", &[]),
-    ("user_agent", &[]),
-    ("default_content_type", &[]),
-    ("http1_only", &[]),
-    ("http2_only", &[]),
-    ("http2_keep_alive_interval", &[]),
-    ("http2_keep_alive_timeout", &[]),
-    ("http2_keep_alive_while_idle", &[]),
-    ("http2_max_frame_size", &[]),
-    ("randomize_addresses", &[]),
-    ("max_retries", &["aws_s3_get_internal_server_error_retries"]),
-    ("retry_timeout", &[]),
-    ("backoff_config.init_backoff", &["init_backoff"]),
-    ("backoff_config.max_backoff", &["max_backoff"]),
-    ("backoff_config.base", &["base"]),
-    ("object_store_concurrency_limit", &["concurrency_limit"]),
 ];
 
 /// Returns the one name of an option; `None` for those of other clouds.
 pub(super) fn canonical(name: &str) -> Option<&'static str> {
-    let find =
-        |name: &str| NAMES.iter().find(|(known, others)| *known == name || others.contains(&name)).map(|(known, _)| *known);
-    find(name).or_else(|| find(name.strip_prefix("aws_")?))
+    canonical_in(NAMES, "aws_", name)
 }
 
 /// Returns why an option, with this value, is not honoured.
@@ -83,7 +59,6 @@ pub(super) fn refusal(known: &str, value: &str) -> Option<&'static str> {
         "aws_container_authorization_token_file" => Some("set the environment variable AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
         "aws_sts_regional_endpoints" => Some("the token service of the region is always asked; leave the option out"),
         "aws_sts_pool_idle_timeout_seconds" => Some("connections to the token service have no setting of their own"),
-        "object_store_concurrency_limit" => Some("the number of requests at once follows from the load; leave the option out"),
         _ => None,
     }
 }

@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use object_store::{BackoffConfig, ClientConfigKey, ClientOptions, RetryConfig};
+use object_store::{ClientOptions, RetryConfig};
 use url::Url;
 
 use super::names::{canonical, refusal};
-use super::redactor::Redactor;
+use crate::store::remote::options::{Given, client, parse_bool, prefix_of, retry};
+use crate::store::remote::redactor::Redactor;
 use crate::{Error, Result};
-
-/// How long one request may take, connection and answer included, where `timeout` is not set.
-const ATTEMPT: Duration = Duration::from_secs(30);
 
 /// Everything about a bucket that the user said.
 #[derive(Debug, Clone)]
@@ -93,81 +91,6 @@ impl Requests {
     }
 }
 
-/// Options by their canonical names, taken out one by one.
-struct Given {
-    values: BTreeMap<&'static str, (String, String)>,
-    problems: Vec<String>,
-}
-
-impl Given {
-    fn new(options: &BTreeMap<String, String>) -> Self {
-        let mut given = Self { values: BTreeMap::new(), problems: Vec::new() };
-        for (name, value) in options {
-            // Options of other clouds are noticed where the config is read.
-            let Some(known) = canonical(name) else { continue };
-            let value = value.trim();
-            if value.is_empty() {
-                continue;
-            }
-            if let Some(problem) = refusal(known, value) {
-                given.problems.push(format!("storage option `{name}`: {problem}"));
-                continue;
-            }
-            match given.values.insert(known, (name.clone(), value.to_owned())) {
-                Some((other, old)) if old != value => {
-                    given
-                        .problems
-                        .push(format!("storage options `{other}` and `{name}` are the same option with different values"));
-                }
-                _ => {}
-            }
-        }
-        given
-    }
-
-    fn text(&mut self, name: &str) -> Option<String> {
-        self.values.remove(name).map(|(_, value)| value)
-    }
-
-    fn parsed<T>(&mut self, name: &str, kind: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
-        let (given, value) = self.values.remove(name)?;
-        let parsed = parse(&value);
-        if parsed.is_none() {
-            // No value of these kinds is a secret.
-            self.problems.push(format!("storage option `{given}` is `{value}`, which is not {kind}"));
-        }
-        parsed
-    }
-
-    fn yes(&mut self, name: &str) -> Option<bool> {
-        self.parsed(name, "`true` or `false`", parse_bool)
-    }
-
-    fn duration(&mut self, name: &str) -> Option<Duration> {
-        self.parsed(name, "a time such as `30` (seconds) or `500ms`", parse_duration)
-    }
-
-    fn number(&mut self, name: &str) -> Option<usize> {
-        self.parsed(name, "a whole number", |text| text.parse().ok())
-    }
-}
-
-fn parse_bool(text: &str) -> Option<bool> {
-    match text.to_ascii_lowercase().as_str() {
-        "true" | "1" | "yes" | "on" | "y" => Some(true),
-        "false" | "0" | "no" | "off" | "n" => Some(false),
-        _ => None,
-    }
-}
-
-/// A bare number is seconds.
-fn parse_duration(text: &str) -> Option<Duration> {
-    match text.parse::<f64>() {
-        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
-        Err(_) => humantime::parse_duration(text).ok(),
-    }
-}
-
 /// Returns the settings of the bucket that `url` names; `variable` looks up the environment.
 ///
 /// **Errors:** `Config`, with everything that is wrong.
@@ -178,15 +101,8 @@ pub(super) fn parse(
     redactor: &Redactor,
 ) -> Result<Settings> {
     let bucket = url.host_str().unwrap_or_default().to_owned();
-    let prefix = percent_encoding::percent_decode_str(url.path())
-        .decode_utf8()
-        .map_err(|error| Error::config(format!("the path of `{url}` is not UTF-8")).source(error))?
-        .trim_matches('/')
-        .to_owned();
-    if prefix.split('/').any(|part| matches!(part, "." | "..")) || prefix.contains("//") {
-        return Err(Error::config(format!("the path of `{url}` has empty or dotted parts, which a table's files cannot have")));
-    }
-    let mut given = Given::new(options);
+    let prefix = prefix_of(url, url.path())?;
+    let mut given = Given::new(options, canonical, refusal);
     if let Some(named) = given.text("bucket")
         && named != bucket
     {
@@ -219,6 +135,9 @@ pub(super) fn parse(
     }
     let requests = requests(&mut given);
     let retry = retry(&mut given);
+    if let Some(proxy) = given.peek("proxy_url") {
+        hide_user(&proxy, redactor);
+    }
     let (client, attempt) = client(&mut given, allow_http);
     if !given.problems.is_empty() {
         return Err(Error::config(given.problems.join("; ")));
@@ -242,6 +161,17 @@ pub(super) fn parse(
     })
 }
 
+/// A proxy's URL may hold a password, which a library that cannot make sense of the URL would show.
+fn hide_user(url: &str, redactor: &Redactor) {
+    let behind_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
+    if let Some((user, _)) = behind_scheme.rsplit_once('@') {
+        redactor.add(user);
+        if let Some((_, password)) = user.split_once(':') {
+            redactor.add(password);
+        }
+    }
+}
+
 fn wrong_endpoint(endpoint: &str, allow_http: bool) -> Option<String> {
     let Ok(url) = Url::parse(endpoint) else {
         return Some(format!("the endpoint `{endpoint}` is not a URL such as `https://s3.example.com`"));
@@ -252,7 +182,7 @@ fn wrong_endpoint(endpoint: &str, allow_http: bool) -> Option<String> {
             Some("the endpoint has a user name or password in it; set `aws_access_key_id` and `aws_secret_access_key`".to_owned())
         }
         "https" | "http" if url.host_str() == Some("storage.googleapis.com") => Some(
-            "Google Cloud Storage does not honour put-if-absent through its S3 interface; `gs://` destinations are not supported yet".to_owned(),
+            "Google Cloud Storage does not honour put-if-absent through its S3 interface; write the destination as `gs://bucket/path`".to_owned(),
         ),
         "https" => None,
         "http" if allow_http => None,
@@ -333,68 +263,8 @@ fn requests(given: &mut Given) -> Requests {
         encryption,
         kms_key_id,
         has_bucket_key,
-        content_type: given.values.get("default_content_type").map(|(_, value)| value.clone()),
+        content_type: given.peek("default_content_type"),
     }
-}
-
-fn retry(given: &mut Given) -> RetryConfig {
-    let default = RetryConfig::default();
-    let base =
-        given.parsed("backoff_config.base", "a number above 1", |text| text.parse::<f64>().ok().filter(|base| *base > 1.0));
-    RetryConfig {
-        backoff: BackoffConfig {
-            init_backoff: given.duration("backoff_config.init_backoff").unwrap_or(default.backoff.init_backoff),
-            max_backoff: given.duration("backoff_config.max_backoff").unwrap_or(default.backoff.max_backoff),
-            base: base.unwrap_or(default.backoff.base),
-        },
-        max_retries: given.number("max_retries").unwrap_or(default.max_retries),
-        retry_timeout: given.duration("retry_timeout").unwrap_or(default.retry_timeout),
-    }
-}
-
-/// Returns the options of the HTTP client, and how long one request may take.
-fn client(given: &mut Given, allow_http: bool) -> (ClientOptions, Duration) {
-    use ClientConfigKey as Key;
-    let attempt = given.duration("timeout").unwrap_or(ATTEMPT);
-    let mut client = ClientOptions::new().with_allow_http(allow_http).with_timeout(attempt);
-    for (name, key) in [
-        ("connect_timeout", Key::ConnectTimeout),
-        ("pool_idle_timeout", Key::PoolIdleTimeout),
-        ("http2_keep_alive_interval", Key::Http2KeepAliveInterval),
-        ("http2_keep_alive_timeout", Key::Http2KeepAliveTimeout),
-    ] {
-        if let Some(duration) = given.duration(name) {
-            client = client.with_config(key, humantime::format_duration(duration).to_string());
-        }
-    }
-    for (name, key) in [
-        ("allow_invalid_certificates", Key::AllowInvalidCertificates),
-        ("http1_only", Key::Http1Only),
-        ("http2_only", Key::Http2Only),
-        ("http2_keep_alive_while_idle", Key::Http2KeepAliveWhileIdle),
-        ("randomize_addresses", Key::RandomizeAddresses),
-    ] {
-        if let Some(yes) = given.yes(name) {
-            client = client.with_config(key, yes.to_string());
-        }
-    }
-    for (name, key) in [("pool_max_idle_per_host", Key::PoolMaxIdlePerHost), ("http2_max_frame_size", Key::Http2MaxFrameSize)] {
-        if let Some(number) = given.number(name) {
-            client = client.with_config(key, number.to_string());
-        }
-    }
-    for (name, key) in [
-        ("proxy_url", Key::ProxyUrl),
-        ("proxy_ca_certificate", Key::ProxyCaCertificate),
-        ("proxy_excludes", Key::ProxyExcludes),
-        ("user_agent", Key::UserAgent),
-        ("default_content_type", Key::DefaultContentType),
-    ] {
-        if let Some(text) = given.text(name) {
-            client = client.with_config(key, text);
-        }
-    }
-    (client, attempt)
 }
 
 #[cfg(test)]

@@ -17,11 +17,12 @@ const PAGE: usize = 40;
 
 /// One bucket. Clones share it.
 #[derive(Clone)]
-pub(super) struct Backend(Arc<Inner>);
+pub(crate) struct Backend(Arc<Inner>);
 
 struct Inner {
     bucket: String,
     ignores_conditions: AtomicBool,
+    looks_before_put: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -41,11 +42,31 @@ struct Stored {
 
 impl Backend {
     pub(super) fn new(bucket: &str) -> Self {
-        Self(Arc::new(Inner { bucket: bucket.to_owned(), ignores_conditions: AtomicBool::new(false), state: Mutex::default() }))
+        Self(Arc::new(Inner {
+            bucket: bucket.to_owned(),
+            ignores_conditions: AtomicBool::new(false),
+            looks_before_put: AtomicBool::new(false),
+            state: Mutex::default(),
+        }))
     }
 
     pub(super) fn ignore_conditions(&self) {
         self.0.ignores_conditions.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn look_before_put(&self) {
+        self.0.looks_before_put.store(true, Ordering::Relaxed);
+    }
+
+    /// Replaces an object.
+    pub(crate) fn replace(&self, key: &str, bytes: Bytes) {
+        self.0.state.lock().unwrap().store(key.to_owned(), bytes);
+    }
+
+    /// Returns all objects.
+    pub(crate) fn objects(&self) -> BTreeMap<String, Bytes> {
+        let state = self.0.state.lock().unwrap();
+        state.objects.iter().map(|(key, stored)| (key.clone(), stored.bytes.clone())).collect()
     }
 
     pub(super) fn open_uploads(&self) -> usize {
@@ -91,10 +112,17 @@ impl S3 for Backend {
     async fn put_object(&self, request: S3Request<PutObjectInput>) -> S3Result<S3Response<PutObjectOutput>> {
         let input = request.input;
         let bytes = read(input.body).await?;
-        let mut state = self.state(&input.bucket)?;
         let is_conditional =
             matches!(input.if_none_match, Some(ETagCondition::Any)) && !self.0.ignores_conditions.load(Ordering::Relaxed);
-        if is_conditional && state.objects.contains_key(&input.key) {
+        let is_racy = is_conditional && self.0.looks_before_put.load(Ordering::Relaxed);
+        if is_racy {
+            if self.state(&input.bucket)?.objects.contains_key(&input.key) {
+                return Err(s3_error!(PreconditionFailed));
+            }
+            seam::real().sleep(Duration::from_millis(50)).await;
+        }
+        let mut state = self.state(&input.bucket)?;
+        if is_conditional && !is_racy && state.objects.contains_key(&input.key) {
             return Err(s3_error!(PreconditionFailed));
         }
         let tag = state.store(input.key, bytes);

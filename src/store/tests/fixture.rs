@@ -10,12 +10,14 @@ use bytes::Bytes;
 use url::Url;
 
 use crate::seam::Seam;
+use crate::store::azure_server::AzureServer;
 use crate::store::faulty::{Call, Fault, Faulty, Method};
+use crate::store::gcs_server::GcsServer;
 use crate::store::s3_server::{S3Server, seeded_reads};
 use crate::store::simulated::{self, Simulated};
 use crate::store::{
-    Entry, Local, Memory, Numbered, Options, Publication, Published, PutAnswer, PutTry, S3, Source, Step, Store, Upload,
-    normalise_destination, publish, put_if_absent,
+    Description, Entry, Greeting, Local, Memory, Numbered, Options, Publication, Published, PutAnswer, PutTry, Remote, Source,
+    Step, Store, Upload, normalise_destination, publish, put_if_absent,
 };
 use crate::{Error, Result};
 
@@ -36,6 +38,8 @@ enum Kept {
     Nothing,
     Folder(tempfile::TempDir),
     Server(Box<S3Server>),
+    Azure(Box<AzureServer>),
+    Gcs(Box<GcsServer>),
 }
 
 impl Fixture {
@@ -62,6 +66,38 @@ impl Fixture {
     pub(super) fn s3_with_faults() -> Self {
         let fixture = Self::s3();
         if let Kept::Server(server) = &fixture._kept {
+            server.set_rule(seeded_reads(1, 20));
+        }
+        fixture
+    }
+
+    /// A container, under a prefix that holds what is special in URLs.
+    pub(super) fn azure() -> Self {
+        let server = AzureServer::start();
+        let store = Blocking(server.open("a lake/50% é=+"));
+        Self { world: Simulated::new(1), store: Arc::new(store), _kept: Kept::Azure(Box::new(server)) }
+    }
+
+    /// The same, where a fifth of all requests but conditional puts fail and have to be repeated.
+    pub(super) fn azure_with_faults() -> Self {
+        let fixture = Self::azure();
+        if let Kept::Azure(server) = &fixture._kept {
+            server.set_rule(seeded_reads(1, 20));
+        }
+        fixture
+    }
+
+    /// A bucket of Google's, under a prefix that holds what is special in URLs.
+    pub(super) fn gcs() -> Self {
+        let server = GcsServer::start();
+        let store = Blocking(server.open("a lake/50% é=+"));
+        Self { world: Simulated::new(1), store: Arc::new(store), _kept: Kept::Gcs(Box::new(server)) }
+    }
+
+    /// The same, where a fifth of all requests but conditional puts fail and have to be repeated.
+    pub(super) fn gcs_with_faults() -> Self {
+        let fixture = Self::gcs();
+        if let Kept::Gcs(server) = &fixture._kept {
             server.set_rule(seeded_reads(1, 20));
         }
         fixture
@@ -124,7 +160,7 @@ impl Fixture {
 
 /// A store on the network in a world whose time stands still: each call blocks until its answer is there.
 #[derive(Debug)]
-struct Blocking(S3);
+struct Blocking(Remote);
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
@@ -150,6 +186,12 @@ pub(super) fn block_on<T>(work: impl Future<Output = T>) -> T {
 impl Store for Blocking {
     fn url(&self) -> &Url {
         self.0.url()
+    }
+    async fn describe(&self) -> Description {
+        block_on(self.0.describe())
+    }
+    async fn greet(&self) -> Result<Greeting> {
+        block_on(self.0.greet())
     }
     async fn probe(&self) -> Result<()> {
         block_on(self.0.probe())
@@ -183,6 +225,9 @@ impl Store for Blocking {
     }
     fn kernel_access(&self, table: &str) -> Result<(Arc<dyn object_store::ObjectStore>, Url)> {
         self.0.kernel_access(table)
+    }
+    fn bucket_access(&self) -> Arc<dyn object_store::ObjectStore> {
+        self.0.bucket_access()
     }
 }
 

@@ -1,9 +1,13 @@
-//! The store suite: every rule of a store and of the commit loop, against memory, local disk, S3 (with and without
-//! faults of the network) and the failing wrapper.
+//! The store suite: every rule of a store and of the commit loop, against memory, local disk, S3, Azure and Google Cloud Storage (with
+//! and without faults of the network) and the failing wrapper.
 
+mod azure;
 mod fixture;
+mod gcs;
+mod gcs_credentials;
 mod local;
 mod objects;
+mod pace;
 mod publish;
 mod put;
 mod races;
@@ -23,6 +27,18 @@ macro_rules! for_every_store {
         }
         mod s3_with_faults {
             $(#[test] fn $name() { super::$name(&crate::store::tests::fixture::Fixture::s3_with_faults()); })*
+        }
+        mod azure {
+            $(#[test] fn $name() { super::$name(&crate::store::tests::fixture::Fixture::azure()); })*
+        }
+        mod azure_with_faults {
+            $(#[test] fn $name() { super::$name(&crate::store::tests::fixture::Fixture::azure_with_faults()); })*
+        }
+        mod gcs {
+            $(#[test] fn $name() { super::$name(&crate::store::tests::fixture::Fixture::gcs()); })*
+        }
+        mod gcs_with_faults {
+            $(#[test] fn $name() { super::$name(&crate::store::tests::fixture::Fixture::gcs_with_faults()); })*
         }
         mod faulty {
             $(#[test] fn $name() { super::$name(&crate::store::tests::fixture::Fixture::faulty()); })*

@@ -110,7 +110,7 @@ fn an_upload_is_there_once_it_is_finished(fixture: &Fixture) {
 
 fn an_upload_never_overwrites(fixture: &Fixture) {
     fixture.run(fixture.store.put("t/a", bytes("old"))).unwrap();
-    let error = fixture.store.create_file("t/a").err().expect("is refused");
+    let error = fixture.store.create_file("t/a").and_then(|upload| upload.finish()).expect_err("is refused");
     assert!(error.to_string().contains("exists already"), "{error}");
     assert_eq!(fixture.get("t/a"), Some(bytes("old")));
 }

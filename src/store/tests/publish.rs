@@ -209,6 +209,8 @@ fn others_that_always_come_first_are_a_conflict_at_the_deadline(fixture: &Fixtur
     let store = fixture.with_rule(move |call| {
         if call.method == Method::PutOnce {
             inner.put(call.path, Bytes::from_static(b"theirs")).now_or_never().expect("no waiting").unwrap();
+            // The clock goes on by requests alone once pauses are over.
+            return Fault::Slow(Duration::from_secs(1));
         }
         Fault::Pass
     });

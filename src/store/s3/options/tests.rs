@@ -1,6 +1,10 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+use object_store::ClientConfigKey;
 
 use super::*;
+use crate::store::remote::options::ATTEMPT;
 
 fn parse_with(options: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<Settings> {
     let options: BTreeMap<String, String> =

@@ -13,14 +13,14 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::answer::Answer;
-use super::{S3, runtime};
+use super::{Remote, runtime};
 use crate::store::io_error::as_remote_failure;
 use crate::store::{PutAnswer, Store, Upload, put_if_absent};
 use crate::{Error, Result};
 
 /// Bytes of a part: the least that S3 takes, since every open file holds up to one, and all parts but the last of one size, as some
 /// stores want it. With 10,000 parts a file has 50 GB.
-const PART_BYTES: usize = 5 << 20;
+pub(in crate::store) const PART_BYTES: usize = 5 << 20;
 const MAX_PARTS: usize = 10_000;
 
 /// Parts on their way at a time, of all files of the process: 80 MB of memory at most.
@@ -32,17 +32,18 @@ const SMALL_LIMIT: Duration = Duration::from_secs(300);
 /// How long tidying up may hold up the load.
 const TIDY_LIMIT: Duration = Duration::from_secs(10);
 
-/// Begins the object `path`.
-pub(super) fn create(store: &S3, path: &str) -> Result<Box<dyn Upload>> {
-    let (this, at) = (store.clone(), path.to_owned());
-    if runtime::wait(async move { this.head(&at).await })??.is_some() {
-        return Err(Error::conflict(format!("`{path}` exists already")));
-    }
-    Ok(Box::new(S3Upload { store: store.clone(), path: path.to_owned(), buffer: Vec::new(), bytes: 0, parts: None }))
+/// How long parts on their way are waited for before the others are removed: one that arrives later stays.
+const SETTLE_LIMIT: Duration = Duration::from_secs(3);
+
+/// Begins the object `path`. Asks nothing of the store: whether there is such an object already is found out by the condition of the one
+/// PUT, or before the first part.
+pub(super) fn create(store: &Remote, path: &str) -> Result<Box<dyn Upload>> {
+    store.object_path(path)?;
+    Ok(Box::new(RemoteUpload { store: store.clone(), path: path.to_owned(), buffer: Vec::new(), bytes: 0, parts: None }))
 }
 
-struct S3Upload {
-    store: S3,
+struct RemoteUpload {
+    store: Remote,
     path: String,
     /// Less than a part.
     buffer: Vec<u8>,
@@ -58,7 +59,7 @@ struct Parts {
     failure: Arc<Mutex<Option<object_store::Error>>>,
 }
 
-impl S3Upload {
+impl RemoteUpload {
     fn wrong(&self, error: &object_store::Error) -> Error {
         self.store.error(error, &Answer::of_client(error), "write", &self.path)
     }
@@ -69,7 +70,12 @@ impl S3Upload {
         let mut parts = match self.parts.take() {
             Some(parts) => parts,
             None => {
-                let (client, at) = (Arc::clone(&self.store.clients().data), self.store.object_path(&self.path)?);
+                // Not every store honours the condition where an upload is completed.
+                let (this, path) = (self.store.clone(), self.path.clone());
+                if runtime::wait(async move { this.head(&path).await })??.is_some() {
+                    return Err(Error::conflict(format!("`{}` exists already", self.path)));
+                }
+                let (client, at) = (self.store.cloud().objects(), self.store.object_path(&self.path)?);
                 let upload =
                     runtime::wait(async move { client.put_multipart(&at).await })?.map_err(|error| self.wrong(&error))?;
                 Parts { upload, tasks: Vec::new(), failure: Arc::default() }
@@ -142,15 +148,21 @@ impl S3Upload {
 
     fn give_up(&mut self) {
         let Some(mut parts) = self.parts.take() else { return };
-        let path = self.path.clone();
+        let (path, cloud, seam) = (self.path.clone(), Arc::clone(self.store.cloud()), Arc::clone(self.store.seam()));
+        let at = self.store.object_path(&path);
         let done = runtime::wait_at_most(TIDY_LIMIT, async move {
-            for task in &parts.tasks {
-                task.abort();
+            let Ok(at) = at else { return false };
+            let aborts: Vec<_> = parts.tasks.iter().map(JoinHandle::abort_handle).collect();
+            let mut sent = futures::future::join_all(parts.tasks.drain(..));
+            tokio::select! {
+                biased;
+                _ = &mut sent => {}
+                () = seam.sleep(SETTLE_LIMIT) => {
+                    aborts.iter().for_each(tokio::task::AbortHandle::abort);
+                    drop(sent.await);
+                }
             }
-            for task in parts.tasks.drain(..) {
-                drop(task.await);
-            }
-            parts.upload.abort().await.is_ok()
+            cloud.drop_parts(&at, parts.upload.as_mut()).await.is_ok()
         });
         if done != Some(true) {
             tracing::warn!("parts of `{path}`, which is given up, could not be removed: they are not visible, but take up space");
@@ -158,7 +170,7 @@ impl S3Upload {
     }
 }
 
-impl Write for S3Upload {
+impl Write for RemoteUpload {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let taken = bytes.len().min(PART_BYTES - self.buffer.len());
         self.buffer.extend_from_slice(&bytes[..taken]);
@@ -174,7 +186,7 @@ impl Write for S3Upload {
     }
 }
 
-impl Upload for S3Upload {
+impl Upload for RemoteUpload {
     fn finish(mut self: Box<Self>) -> Result<()> {
         if self.parts.is_none() { self.finish_small() } else { self.finish_parts() }
     }
@@ -184,7 +196,7 @@ impl Upload for S3Upload {
     }
 }
 
-impl Drop for S3Upload {
+impl Drop for RemoteUpload {
     fn drop(&mut self) {
         self.give_up();
     }

@@ -1,12 +1,12 @@
 //! What happens to a request on its way.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::{Body as _, Incoming};
-use hyper::{Method, Request};
-use s3s::service::S3Service;
-use s3s::{Body, HttpError, HttpResponse};
+use bytes::Bytes;
+use http::{Request, Response};
 
+use super::Service;
 use crate::seam;
 use crate::store::faulty::Draw;
 
@@ -29,6 +29,8 @@ pub(crate) enum Fault {
     Slow(Duration),
     /// It is applied twice: something on the way repeated it.
     Twice,
+    /// It is applied, and the answer says that it is so many seconds later than it is.
+    Ahead(i64),
 }
 
 /// What a request asks for.
@@ -41,6 +43,8 @@ pub(crate) enum Operation {
     List,
     Delete,
     Multipart,
+    /// Credentials.
+    Token,
 }
 
 /// A request as a rule sees it.
@@ -48,21 +52,19 @@ pub(crate) enum Operation {
 pub(crate) struct Call {
     pub(crate) operation: Operation,
     pub(crate) path: String,
+    pub(crate) query: String,
+    pub(crate) headers: http::HeaderMap,
 }
 
 impl Call {
-    pub(super) fn of(request: &Request<Incoming>) -> Self {
-        let query = request.uri().query().unwrap_or_default();
-        let operation = match *request.method() {
-            Method::HEAD => Operation::Head,
-            Method::GET if query.contains("list-type") => Operation::List,
-            Method::GET => Operation::Get,
-            _ if query.contains("upload") => Operation::Multipart,
-            Method::PUT if request.headers().contains_key("if-none-match") => Operation::ConditionalPut,
-            Method::PUT => Operation::Put,
-            _ => Operation::Delete,
-        };
-        Self { operation, path: request.uri().path().to_owned() }
+    pub(super) fn of(operation: Operation, request: &Request<Bytes>) -> Self {
+        let (path, query) = (request.uri().path().to_owned(), request.uri().query().unwrap_or_default().to_owned());
+        Self { operation, path, query, headers: request.headers().clone() }
+    }
+
+    /// Returns the value of a header, empty when there is none.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 }
 
@@ -114,67 +116,44 @@ pub(crate) fn seeded_reads(seed: u64, percent: u64) -> impl FnMut(&Call) -> Faul
     }
 }
 
-pub(super) async fn answer(fault: Fault, request: Request<Incoming>, service: &S3Service) -> Result<HttpResponse, HttpError> {
-    let request = request.map(Body::from);
-    let dropped = || Err(HttpError::new("the connection was closed by a test".into()));
+/// Answers a request as its fault says; `None` closes the connection.
+pub(super) async fn answer(fault: Fault, request: Request<Bytes>, service: &Arc<dyn Service>) -> Option<Response<Bytes>> {
     match fault {
-        Fault::Pass => service.call(request).await,
-        Fault::DropBefore => dropped(),
+        Fault::Pass => Some(service.answer(request).await),
+        Fault::DropBefore => None,
         Fault::DropAfter => {
-            service.call(request).await?;
-            dropped()
+            service.answer(request).await;
+            None
         }
-        Fault::Answer(status, code) => {
-            read(request.into_body()).await;
-            Ok(error(status, code))
-        }
+        Fault::Answer(status, code) => Some(service.failure(status, code)),
         Fault::AppliedAnswer(status, code) => {
-            service.call(request).await?;
-            Ok(error(status, code))
+            service.answer(request).await;
+            Some(service.failure(status, code))
         }
         Fault::Stall(pause) => {
-            let answer = service.call(request).await;
+            let answer = service.answer(request).await;
             seam::real().sleep(pause).await;
-            answer
+            Some(answer)
         }
         Fault::Slow(pause) => {
-            let (parts, body) = request.into_parts();
-            let bytes = read(body).await;
             // On a task of its own: it goes on when the client has hung up.
-            let (service, request) = (service.clone(), hyper::Request::from_parts(parts, Body::from(bytes)));
+            let service = Arc::clone(service);
             let late = tokio::spawn(async move {
                 seam::real().sleep(pause).await;
-                service.call(request).await
+                service.answer(request).await
             });
-            late.await.unwrap()
+            Some(late.await.unwrap())
+        }
+        Fault::Ahead(seconds) => {
+            let mut answer = service.answer(request).await;
+            let then = chrono::DateTime::from_timestamp_micros(seam::real().now_us() + seconds * 1_000_000).unwrap();
+            let date = then.format("%a, %d %b %Y %H:%M:%S GMT").to_string();
+            answer.headers_mut().insert("date", date.parse().unwrap());
+            Some(answer)
         }
         Fault::Twice => {
-            let (parts, body) = request.into_parts();
-            let bytes = read(body).await;
-            service.call(hyper::Request::from_parts(parts.clone(), Body::from(bytes.clone()))).await?;
-            service.call(hyper::Request::from_parts(parts, Body::from(bytes))).await
+            service.answer(request.clone()).await;
+            Some(service.answer(request).await)
         }
     }
-}
-
-async fn read(mut body: Body) -> bytes::Bytes {
-    let mut all = Vec::new();
-    while let Some(Ok(frame)) = std::future::poll_fn(|context| std::pin::Pin::new(&mut body).poll_frame(context)).await {
-        if let Ok(data) = frame.into_data() {
-            all.extend_from_slice(&data);
-        }
-    }
-    all.into()
-}
-
-fn error(status: u16, code: &str) -> HttpResponse {
-    let text = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>a test says so</Message><Token-0>{}</Token-0></Error>",
-        super::SECRET
-    );
-    hyper::Response::builder()
-        .status(status)
-        .header("content-type", "application/xml")
-        .body(Body::from(bytes::Bytes::from(text)))
-        .unwrap()
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::S3;
+use super::{Place, Remote};
 use crate::store::{PutAnswer, PutTry, Store, put_if_absent};
 use crate::{Error, ErrorKind, Result};
 
@@ -28,9 +28,9 @@ enum Second {
 }
 
 /// Puts one object twice, if that was not done before.
-pub(super) async fn probe(store: &S3) -> Result<()> {
-    let place = &store.clients().place;
-    let key = (place.endpoint.clone().unwrap_or_else(|| place.region.clone()), place.bucket.clone());
+pub(super) async fn probe(store: &Remote) -> Result<()> {
+    let Place { kind, name, endpoint } = store.cloud().place();
+    let key = (endpoint.to_owned(), name.to_owned());
     let passed = || PASSED.lock().unwrap_or_else(PoisonError::into_inner);
     if passed().contains(&key) {
         return Ok(());
@@ -50,11 +50,10 @@ pub(super) async fn probe(store: &S3) -> Result<()> {
         }
         Second::Accepted => {
             return Err(Error::denied(format!(
-                "the store of bucket `{}` ignores the condition of put-if-absent: it accepted a second object of the same name, so commits would be lost",
-                place.bucket
+                "the store of {kind} `{name}` ignores the condition of put-if-absent: it accepted a second object of the same name, so commits would be lost"
             ))
             .hint(
-                "use a store or a version that honours `If-None-Match: *`; or set `single_writer = true` if no other process ever writes \
+                "use a store or a version that honours it; or set `single_writer = true` if no other process ever writes \
                  these tables",
             ));
         }
@@ -63,7 +62,7 @@ pub(super) async fn probe(store: &S3) -> Result<()> {
     Ok(())
 }
 
-async fn put_twice(store: &S3, path: &str) -> Result<Second> {
+async fn put_twice(store: &Remote, path: &str) -> Result<Second> {
     let seam = store.seam();
     let (first, second) = (Bytes::from(format!("{path} first")), Bytes::from(format!("{path} second")));
     match put_if_absent(store, path, first.clone(), seam.elapsed() + LIMIT, seam).await? {
@@ -91,10 +90,7 @@ async fn put_twice(store: &S3, path: &str) -> Result<Second> {
     }
 }
 
-fn not_shown(store: &S3, cause: Error) -> Error {
-    Error::unavailable(format!(
-        "bucket `{}` did not answer clearly whether it honours put-if-absent",
-        store.clients().place.bucket
-    ))
-    .source(cause)
+fn not_shown(store: &Remote, cause: Error) -> Error {
+    let Place { kind, name, .. } = store.cloud().place();
+    Error::unavailable(format!("{kind} `{name}` did not answer clearly whether it honours put-if-absent")).source(cause)
 }

@@ -8,7 +8,7 @@ const HIDDEN: &str = "***";
 
 /// Knows the secrets in use. Clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Redactor(Arc<RwLock<Vec<String>>>);
+pub(in crate::store) struct Redactor(Arc<RwLock<Vec<String>>>);
 
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -18,7 +18,7 @@ impl fmt::Debug for Redactor {
 
 impl Redactor {
     /// Adds a secret, in the forms in which it may come back.
-    pub(super) fn add(&self, secret: &str) {
+    pub(in crate::store) fn add(&self, secret: &str) {
         // A secret of a few characters would blot out half of every text.
         if secret.len() < 4 {
             return;
@@ -32,16 +32,32 @@ impl Redactor {
         }
     }
 
-    /// Returns `text` without the secrets, and without what stands before `@` in a URL.
-    pub(super) fn clean(&self, text: &str) -> String {
+    /// Returns `text` without the secrets, and without what stands before `@` in a URL or signs it.
+    pub(in crate::store) fn clean(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for secret in &*self.0.read().unwrap_or_else(PoisonError::into_inner) {
             if text.contains(secret.as_str()) {
                 text = text.replace(secret.as_str(), HIDDEN);
             }
         }
-        without_user_info(&text)
+        without_signatures(&without_user_info(&text))
     }
+}
+
+/// Signatures are made for each request, so that they are known by their names alone: `sig` on Azure, `X-Amz-Signature`,
+/// `X-Goog-Signature`.
+fn without_signatures(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(end) = ["sig=", "ignature="].iter().filter_map(|name| Some(rest.find(name)? + name.len())).min() {
+        let (before, after) = rest.split_at(end);
+        clean.push_str(before);
+        clean.push_str(HIDDEN);
+        let is_end = |c: char| c.is_whitespace() || matches!(c, '&' | '"' | '\'' | ')' | '`' | ',' | ';');
+        rest = &after[after.find(is_end).unwrap_or(after.len())..];
+    }
+    clean.push_str(rest);
+    clean
 }
 
 fn without_user_info(text: &str) -> String {
@@ -80,6 +96,10 @@ mod tests {
         assert_eq!(
             redactor.clean("proxy http://me:pass@proxy:80/x and s3://b/k@1"),
             "proxy http://***@proxy:80/x and s3://b/k@1"
+        );
+        assert_eq!(
+            redactor.clean("url (https://a/b?sv=1&sig=hun%2Fter2&se=3): refused, X-Amz-Signature=abc"),
+            "url (https://a/b?sv=1&sig=***&se=3): refused, X-Amz-Signature=***"
         );
         assert_eq!(format!("{redactor:?}"), "Redactor");
     }
