@@ -101,6 +101,24 @@ pub struct Remove {
     pub rest: Map<String, Value>,
 }
 
+impl Remove {
+    /// Returns the remove of a file that stands in the table as `add`, with all that the protocol wants to be kept of it.
+    pub fn of(add: &Add) -> Self {
+        let mut rest = Map::from_iter([
+            ("extendedFileMetadata".to_owned(), Value::Bool(true)),
+            ("partitionValues".to_owned(), Value::Object(add.partition_values.clone())),
+            ("size".to_owned(), add.size.into()),
+        ]);
+        for key in ["tags", "baseRowId", "defaultRowCommitVersion"] {
+            if let Some(value) = add.rest.get(key).filter(|value| !value.is_null()) {
+                rest.insert(key.to_owned(), value.clone());
+            }
+        }
+        let deletion_vector = add.deletion_vector.clone();
+        Self { path: add.path.clone(), deletion_timestamp: None, data_change: true, deletion_vector, rest }
+    }
+}
+
 /// `txn`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -144,12 +162,16 @@ pub fn parse_commit(bytes: &[u8]) -> Result<Vec<Action>> {
     Ok(actions)
 }
 
-/// What an append has to know of somebody else's commit.
+/// What every commit has to know of somebody else's, whatever it does.
 #[derive(Debug, Default)]
 pub(super) struct CommitHead {
     pub txn_id: Option<String>,
+    pub in_commit_timestamp: Option<i64>,
     pub protocol: Option<Protocol>,
     pub metadata: Option<Map<String, Value>>,
+    pub txns: Vec<Txn>,
+    /// The configuration of the domain `delta.rowTracking`; `Some(None)` when it is removed.
+    pub row_tracking: Option<Option<String>>,
 }
 
 impl CommitHead {
@@ -164,15 +186,26 @@ impl CommitHead {
             protocol: Option<Protocol>,
             #[serde(default)]
             meta_data: Option<Map<String, Value>>,
+            #[serde(default)]
+            txn: Option<Txn>,
+            #[serde(default)]
+            domain_metadata: Option<DomainMetadata>,
         }
         let mut head = Self::default();
         for line in lines(bytes) {
             let line: Line = serde_json::from_slice(line).map_err(unreadable)?;
-            if let Some(Value::String(txn_id)) = line.commit_info.and_then(|mut info| info.get_mut("txnId").map(Value::take)) {
-                head.txn_id = Some(txn_id);
+            if let Some(mut info) = line.commit_info {
+                if let Some(Value::String(txn_id)) = info.get_mut("txnId").map(Value::take) {
+                    head.txn_id = Some(txn_id);
+                }
+                head.in_commit_timestamp = info.get("inCommitTimestamp").and_then(Value::as_i64).or(head.in_commit_timestamp);
             }
             head.protocol = line.protocol.or(head.protocol);
             head.metadata = line.meta_data.or(head.metadata);
+            head.txns.extend(line.txn);
+            if let Some(domain) = line.domain_metadata.filter(|domain| domain.domain == super::row_tracking::DOMAIN) {
+                head.row_tracking = Some((!domain.removed).then_some(domain.configuration));
+            }
         }
         Ok(head)
     }
@@ -215,6 +248,14 @@ impl Metadata {
         let mut raw = self.raw.clone();
         raw.insert("schemaString".to_owned(), Value::String(schema.to_json()));
         Self { raw, schema, ..self.clone() }
+    }
+
+    /// Returns the same metaData with another schema and other partition columns, everything else word for word.
+    pub(super) fn replaced(&self, schema: Arc<TableSchema>, partition_columns: &[String]) -> Self {
+        let mut replaced = self.with_schema(schema);
+        replaced.raw.insert("partitionColumns".to_owned(), partition_columns.into());
+        replaced.partition_columns = partition_columns.to_vec();
+        replaced
     }
 
     /// Returns the action's value.

@@ -10,7 +10,8 @@ use crate::{Error, Result};
 use super::action::{Metadata, Protocol};
 
 /// Features that we follow in full, by name.
-const WRITTEN: [&str; 4] = [APPEND_ONLY, TIMESTAMP_NTZ, DELETION_VECTORS, "vacuumProtocolCheck"];
+const WRITTEN: [&str; 7] =
+    [APPEND_ONLY, TIMESTAMP_NTZ, DELETION_VECTORS, "vacuumProtocolCheck", DOMAIN_METADATA, ROW_TRACKING, IN_COMMIT_TIMESTAMP];
 /// Features that ask nothing of a writer unless a column or a property uses them; [`used_features`] finds the use.
 const WRITTEN_WHILE_UNUSED: [&str; 6] =
     [INVARIANTS, "checkConstraints", "changeDataFeed", "generatedColumns", "columnMapping", "identityColumns"];
@@ -19,6 +20,9 @@ pub(super) const APPEND_ONLY: &str = "appendOnly";
 pub(super) const INVARIANTS: &str = "invariants";
 pub(super) const TIMESTAMP_NTZ: &str = "timestampNtz";
 pub(super) const DELETION_VECTORS: &str = "deletionVectors";
+pub(super) const DOMAIN_METADATA: &str = "domainMetadata";
+pub(super) const ROW_TRACKING: &str = "rowTracking";
+pub(super) const IN_COMMIT_TIMESTAMP: &str = "inCommitTimestamp";
 pub(super) const TYPE_WIDENING: &str = "typeWidening";
 
 /// Features that a reader has to know as well; all others are the writer's alone.
@@ -51,6 +55,11 @@ pub(super) fn check_writable(protocol: &Protocol, metadata: &Metadata) -> Result
     if !refused.is_empty() {
         let (word, verb) = if refused.len() == 1 { ("feature", "is") } else { ("features", "are") };
         return Err(Error::table(format!("the table has the {word} {}, which {verb} not written yet", refused.join(", "))));
+    }
+    if protocol.lists(ROW_TRACKING) && !protocol.lists(DOMAIN_METADATA) {
+        return Err(Error::table(format!(
+            "the table has the feature `{ROW_TRACKING}` without `{DOMAIN_METADATA}`, which it needs: its row ids have no place"
+        )));
     }
     let mut columns = Vec::new();
     unknown_types(&metadata.schema.fields, "", &mut columns);
@@ -168,6 +177,9 @@ pub(super) fn protocol_of_new_table(schema: &TableSchema, asked: &[&'static str]
     if find_timestamp_ntz(&schema.fields, "").is_some() {
         features.push(TIMESTAMP_NTZ);
     }
+    if features.contains(&ROW_TRACKING) {
+        features.push(DOMAIN_METADATA);
+    }
     features.sort_unstable();
     features.dedup();
     // Writer version 2 implies these two: they alone lift nothing, and are listed as soon as something else lifts.
@@ -179,9 +191,9 @@ pub(super) fn protocol_of_new_table(schema: &TableSchema, asked: &[&'static str]
     let reader: Vec<&str> = features.iter().copied().filter(|name| READER_FEATURES.contains(name)).collect();
     features.extend([APPEND_ONLY, INVARIANTS]);
     Protocol {
-        min_reader_version: 3,
+        min_reader_version: if reader.is_empty() { 1 } else { 3 },
         min_writer_version: 7,
-        reader_features: Some(owned(&reader)),
+        reader_features: (!reader.is_empty()).then(|| owned(&reader)),
         writer_features: Some(owned(&features)),
     }
 }
@@ -224,6 +236,10 @@ mod tests {
         let both = ["timestampNtz", "deletionVectors", "vacuumProtocolCheck"];
         let writer: Vec<&str> = both.iter().copied().chain(["appendOnly", "invariants"]).collect();
         check_writable(&protocol(3, 7, &both, &writer), &plain).expect("is written");
+        let alone = ["domainMetadata", "rowTracking", "inCommitTimestamp"];
+        check_writable(&protocol(1, 7, &[], &alone), &plain).expect("is written");
+        let message = refusal(&protocol(1, 7, &[], &["rowTracking"]), &plain);
+        assert!(message.contains("`rowTracking`") && message.contains("`domainMetadata`"), "{message}");
         // A protocol that was raised from a legacy one lists all that the legacy version implied.
         let raised = ["appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"];
         check_writable(&protocol(1, 7, &[], &raised), &plain).expect("is written");
@@ -234,10 +250,7 @@ mod tests {
         let plain = metadata(json!([field("a", json!("long"), json!({}))]), json!({}));
         for feature in [
             "typeWidening",
-            "rowTracking",
-            "domainMetadata",
             "clustering",
-            "inCommitTimestamp",
             "v2Checkpoint",
             "checkpointProtection",
             "allowColumnDefaults",
@@ -306,5 +319,10 @@ mod tests {
         let vectors = protocol_of_new_table(&plain.schema, &[DELETION_VECTORS]);
         assert_eq!(vectors, protocol(3, 7, &["deletionVectors"], &["deletionVectors", "appendOnly", "invariants"]));
         check_writable(&vectors, &plain).expect("we write what we create");
+        // What a reader need not know does not raise what it has to.
+        let tracking = protocol_of_new_table(&plain.schema, &[ROW_TRACKING, IN_COMMIT_TIMESTAMP]);
+        let listed = ["domainMetadata", "inCommitTimestamp", "rowTracking", "appendOnly", "invariants"];
+        assert_eq!(tracking, protocol(1, 7, &[], &listed));
+        check_writable(&tracking, &plain).expect("we write what we create");
     }
 }

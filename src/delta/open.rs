@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use delta_kernel::table_features::TableFeature;
 use delta_kernel::{Engine, Snapshot};
 use delta_kernel_default_engine::DefaultEngineBuilder;
 use delta_kernel_default_engine::executor::tokio::{TokioBackgroundExecutor, TokioMultiThreadExecutor};
@@ -16,6 +17,7 @@ use super::Version;
 use super::action::{CommitHead, Metadata, Protocol};
 use super::feature;
 use super::log_name::{self, LogFile};
+use super::row_tracking;
 use super::table::{Place, State};
 
 /// Commits that are read at the same time when one of them is looked for.
@@ -54,6 +56,9 @@ struct Read {
     metadata: Value,
     checkpoint: Option<Version>,
     commit_bytes: Option<u64>,
+    in_commit_timestamp: Option<i64>,
+    /// The configuration of the domain `delta.rowTracking`, where the table tracks rows.
+    row_tracking: Option<String>,
 }
 
 fn read_snapshot(store: Arc<dyn ObjectStore>, url: &str) -> Result<Read, delta_kernel::Error> {
@@ -66,11 +71,32 @@ fn read_snapshot(store: Arc<dyn ObjectStore>, url: &str) -> Result<Read, delta_k
     let version = snapshot.version();
     let newest = segment.listed.latest_commit_file.as_ref().filter(|file| file.version == version);
     let commit_bytes = newest.map(|file| file.location.size);
-    Ok(Read { version, protocol, metadata, checkpoint: segment.checkpoint_version, commit_bytes })
+    let in_commit_timestamp = snapshot.get_in_commit_timestamp(&*engine)?;
+    let is_tracked = configuration.is_feature_supported(&TableFeature::RowTracking);
+    let row_tracking = match is_tracked {
+        true => snapshot.get_domain_metadata_internal(row_tracking::DOMAIN, &*engine)?,
+        false => None,
+    };
+    let checkpoint = segment.checkpoint_version;
+    Ok(Read { version, protocol, metadata, checkpoint, commit_bytes, in_commit_timestamp, row_tracking })
+}
+
+/// Returns how far the application `app_id` is in `version`, which is known to exist; `None` when it never committed, or when the table
+/// has forgotten it.
+pub(super) async fn txn_version(place: &Place, version: Version, app_id: &str) -> Result<Option<i64>> {
+    let (store, url) = place.store.kernel_access(&place.path)?;
+    let app_id = app_id.to_owned();
+    let read = move || {
+        let engine = engine(store);
+        Snapshot::builder_for(url.as_str()).at_version(version).build(&*engine)?.get_app_id_version(&app_id, &*engine)
+    };
+    blocking(read).await?.map_err(|error| {
+        Error::unavailable("the transactions of the table could not be read").source(first_line(&error)).at_version(version)
+    })
 }
 
 fn parse(read: Read) -> Result<State> {
-    let Read { version, protocol, metadata, checkpoint, commit_bytes } = read;
+    let Read { version, protocol, metadata, checkpoint, commit_bytes, in_commit_timestamp, row_tracking } = read;
     let unreadable = |error| Error::internal("the kernel's protocol is not readable").source(error);
     let protocol: Protocol = serde_json::from_value(protocol).map_err(unreadable)?;
     let Value::Object(mut metadata) = metadata else {
@@ -79,7 +105,15 @@ fn parse(read: Read) -> Result<State> {
     metadata.retain(|_, value| !value.is_null());
     sort_keys(&mut metadata);
     let metadata_since = Some(checkpoint.map_or(0, |checkpoint| checkpoint + 1));
-    Ok(State { version, protocol, metadata: Metadata::parse(metadata)?, metadata_since, commit_bytes })
+    Ok(State {
+        version,
+        protocol,
+        metadata: Metadata::parse(metadata)?,
+        metadata_since,
+        commit_bytes,
+        in_commit_timestamp,
+        row_id_high_water_mark: row_tracking.as_deref().map(row_tracking::parse_mark).transpose()?,
+    })
 }
 
 /// The kernel holds properties in hash maps; their order should not differ from run to run.

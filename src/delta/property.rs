@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::{Error, Result};
 
 use super::StatisticsColumns;
-use super::feature::{self, DELETION_VECTORS};
+use super::action::{Metadata, Protocol};
+use super::feature::{self, DELETION_VECTORS, IN_COMMIT_TIMESTAMP, ROW_TRACKING};
 
 /// What kind of value a property takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +53,8 @@ const KNOWN: [(&str, Kind); 49] = [
     ("delta.enableIcebergCompatV1", Kind::Needs("icebergCompatV1")),
     ("delta.enableIcebergCompatV2", Kind::Needs("icebergCompatV2")),
     ("delta.enableIcebergCompatV3", Kind::Needs("icebergCompatV3")),
-    ("delta.enableInCommitTimestamps", Kind::Needs("inCommitTimestamp")),
-    ("delta.enableRowTracking", Kind::Needs("rowTracking")),
+    ("delta.enableInCommitTimestamps", Kind::Boolean),
+    ("delta.enableRowTracking", Kind::Boolean),
     ("delta.enableTypeWidening", Kind::Needs("typeWidening")),
     ("delta.enableVariantShredding", Kind::Needs("variantShredding")),
     ("delta.inCommitTimestampEnablementTimestamp", Kind::Never(NEW_FEATURE)),
@@ -80,6 +81,23 @@ const KNOWN: [(&str, Kind); 49] = [
     ("delta.redirectWriterOnly-preview", Kind::Never(NEW_FEATURE)),
     ("delta.coordinatedCommits.commitCoordinator-preview", Kind::Never(NEW_FEATURE)),
 ];
+
+/// The properties that turn a feature on in a new table.
+const ENABLING: [(&str, &str); 3] = [
+    ("delta.enableDeletionVectors", DELETION_VECTORS),
+    ("delta.enableInCommitTimestamps", IN_COMMIT_TIMESTAMP),
+    ("delta.enableRowTracking", ROW_TRACKING),
+];
+
+/// Whether a property is set to true.
+pub(super) fn is_true(properties: &BTreeMap<String, String>, key: &str) -> bool {
+    properties.get(key).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
+/// Whether each version has a timestamp of its own in its `commitInfo`.
+pub(super) fn has_in_commit_timestamps(protocol: &Protocol, metadata: &Metadata) -> bool {
+    protocol.lists(IN_COMMIT_TIMESTAMP) && is_true(&metadata.properties, "delta.enableInCommitTimestamps")
+}
 
 /// What the properties of a new table come to.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -109,8 +127,10 @@ pub(super) fn of_new_table(properties: &BTreeMap<String, String>) -> Result<NewT
         if key.starts_with("delta.") {
             check_property(key, value)?;
         }
-        if key == "delta.enableDeletionVectors" && value.eq_ignore_ascii_case("true") {
-            checked.features.push(DELETION_VECTORS);
+        if let Some((_, feature)) = ENABLING.iter().find(|(enabling, _)| enabling == key)
+            && value.eq_ignore_ascii_case("true")
+        {
+            checked.features.push(*feature);
         }
         checked.configuration.insert(key.clone(), value.clone());
     }
@@ -256,28 +276,29 @@ mod tests {
             ("delta.dataSkippingNumIndexedCols", "-1"),
             ("delta.enableChangeDataFeed", "false"),
             ("delta.enableDeletionVectors", "true"),
+            ("delta.enableInCommitTimestamps", "true"),
+            ("delta.enableRowTracking", "true"),
             ("delta.feature.vacuumProtocolCheck", "supported"),
             ("delta.logRetentionDuration", "interval 1 week 2 days"),
             ("delta.parquet.compression.codec", "ZSTD"),
             ("owner", "me"),
         ]))
         .expect("are fine");
-        assert_eq!(checked.features, ["deletionVectors", "vacuumProtocolCheck"]);
+        assert_eq!(checked.features, ["deletionVectors", "inCommitTimestamp", "rowTracking", "vacuumProtocolCheck"]);
         assert!(!checked.configuration.contains_key("delta.feature.vacuumProtocolCheck"));
         assert_eq!(checked.configuration["owner"], "me");
-        assert_eq!(checked.configuration.len(), 9);
+        assert_eq!(checked.configuration.len(), 11);
     }
 
     #[test]
     fn a_property_whose_feature_is_not_written_is_refused_by_name() {
         for (key, value, feature) in [
             ("delta.enableChangeDataFeed", "true", "`changeDataFeed`"),
-            ("delta.enableRowTracking", "TRUE", "`rowTracking`"),
+            ("delta.enableTypeWidening", "TRUE", "`typeWidening`"),
             ("delta.columnMapping.mode", "name", "`columnMapping`"),
             ("delta.checkpointPolicy", "v2", "`v2Checkpoint`"),
             ("delta.constraints.positive", "a > 0", "`checkConstraints`"),
             ("delta.feature.clustering", "supported", "`clustering`"),
-            ("delta.enableInCommitTimestamps", "true", "`inCommitTimestamp`"),
         ] {
             let error = refusal(key, value);
             assert!(error.message().contains(feature) && error.message().contains(key), "{}", error.message());

@@ -1,4 +1,4 @@
-//! A table at a version, and the append to it.
+//! A table at a version, and commits to it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,8 +9,10 @@ use crate::seam::{Seam, fail_point};
 use crate::store::{self, Numbered, Published, Store};
 use crate::{Error, Result};
 
-use super::action::{Metadata, Protocol};
-use super::conflict::AppendPublication;
+use super::action::{Metadata, Protocol, Txn};
+use super::conflict::{Ended, TablePublication};
+use super::overwrite::OverwritePlanner;
+use super::plan::{AppendPlanner, Planner};
 use super::{StatisticsColumns, Version, checkpoint, feature, log_name, open, property};
 
 /// A table as of a version that is known, or one that does not exist yet.
@@ -50,6 +52,10 @@ pub(super) struct State {
     pub metadata_since: Option<Version>,
     /// The length of this version's commit, where it is known: by it a table that was dropped and made again is told.
     pub commit_bytes: Option<u64>,
+    /// The version's own timestamp in milliseconds, where the table has such: the next one is later.
+    pub in_commit_timestamp: Option<i64>,
+    /// The highest row id that was ever given, where the table tracks rows; `None`: none was.
+    pub row_id_high_water_mark: Option<i64>,
 }
 
 /// Files to commit, with what the table has to become for them.
@@ -64,6 +70,25 @@ pub struct Append {
     pub new_table: NewTable,
     /// Who writes.
     pub provenance: Provenance,
+    /// As in [`Commit::txn`].
+    pub txn: Option<Txn>,
+}
+
+/// What a commit is beside its files, however those are planned.
+#[derive(Debug, Clone, Default)]
+pub struct Commit {
+    /// As in [`Append::schema`].
+    pub schema: Option<Arc<TableSchema>>,
+    /// Whether the schema takes the place of the table's, whatever that is, and the partition columns of `new_table` that of its own: for
+    /// commits that leave no file of the table.
+    pub replaces_schema: bool,
+    /// What a table gets that does not exist yet.
+    pub new_table: NewTable,
+    /// Who writes.
+    pub provenance: Provenance,
+    /// How far an application is with this commit, so that it is made once: where the log holds the application at this version or a
+    /// later one, nothing is committed. `last_updated` is filled in.
+    pub txn: Option<Txn>,
 }
 
 /// A data file that is in the store.
@@ -111,12 +136,12 @@ pub struct Provenance {
     pub is_without_state: bool,
 }
 
-/// How an append ended.
+/// How a commit ended.
 #[derive(Debug)]
 pub enum Outcome {
     /// The files are in the table.
     Committed {
-        /// The version that holds them.
+        /// The version that holds them; the newest known one when there was nothing to commit.
         version: Version,
         /// How many versions were tried; 0 when there was nothing to commit.
         attempts: u32,
@@ -124,6 +149,12 @@ pub enum Outcome {
         rows: u64,
         /// Bytes of all files.
         bytes: u64,
+    },
+    /// Nothing was committed: the log holds the application of [`Commit::txn`] at its version or a later one. The table is known as it
+    /// was before.
+    DoneBefore {
+        /// The version of the application that was found.
+        found: i64,
     },
     /// The version may exist or not; nobody may tell before the store answers again. The files must stay.
     Unknown {
@@ -204,22 +235,60 @@ impl Table {
     /// named. `Table`: another writer made the table one that is not written. `Schema`, `Config`: the table cannot become what is
     /// asked for. Kinds of the store otherwise; then nothing was committed.
     pub async fn append(&mut self, append: Append, timeout: Duration) -> Result<Outcome> {
-        let url = self.place.url();
-        self.append_here(append, timeout).await.map_err(|error| error.at_table(url))
+        let Append { files, schema, new_table, provenance, txn } = append;
+        let commit = Commit { schema, replaces_schema: false, new_table, provenance, txn };
+        self.commit(&commit, &mut AppendPlanner::new(files), timeout).await
     }
 
-    async fn append_here(&mut self, append: Append, timeout: Duration) -> Result<Outcome> {
-        let rows = append.files.iter().map(|file| file.rows).sum();
-        let bytes = append.files.iter().map(|file| file.size).sum();
-        if let (Some(state), Some(schema)) = (&mut self.state, &append.schema)
+    /// Commits the files in the place of all that the table holds, with their schema and partition columns in the place of its own; id
+    /// and properties stay. A table that does not exist is created.
+    ///
+    /// # Errors
+    /// Those of [`Table::append`]; `Table` when the table is append-only.
+    pub async fn overwrite(&mut self, append: Append, timeout: Duration) -> Result<Outcome> {
+        let Append { files, schema, new_table, provenance, txn } = append;
+        let commit = Commit { replaces_schema: schema.is_some(), schema, new_table, provenance, txn };
+        let mut planner = OverwritePlanner::new(self.place.clone(), files);
+        self.commit(&commit, &mut planner, timeout).await
+    }
+
+    /// Checks that rows may be taken out of the table.
+    ///
+    /// # Errors
+    /// `Table`: it is append-only.
+    pub fn check_may_remove(&self) -> Result<()> {
+        if property::is_true(self.properties(), "delta.appendOnly") {
+            return Err(append_only().at_table(self.url()));
+        }
+        Ok(())
+    }
+
+    /// Commits what `planner` plans, as [`Table::append`] does with new files.
+    ///
+    /// # Errors
+    /// Those of [`Table::append`], and those of the planner.
+    pub async fn commit(&mut self, commit: &Commit, planner: &mut dyn Planner, timeout: Duration) -> Result<Outcome> {
+        let url = self.place.url();
+        self.commit_here(commit, planner, timeout).await.map_err(|error| error.at_table(url))
+    }
+
+    async fn commit_here(&mut self, commit: &Commit, planner: &mut dyn Planner, timeout: Duration) -> Result<Outcome> {
+        if let (Some(state), Some(schema)) = (&mut self.state, &commit.schema)
             && *schema != state.metadata.schema
         {
             open::complete_metadata(&self.place, state).await?;
         }
-        let mut publication = AppendPublication::new(self.place.clone(), self.state.clone(), &append)?;
         let known = self.version();
+        if let (Some(txn), Some(version)) = (&commit.txn, known)
+            && let Some(found) = open::txn_version(&self.place, version, &txn.app_id).await?
+            && found >= txn.version
+        {
+            return Ok(Outcome::DoneBefore { found });
+        }
+        let mut publication = TablePublication::new(self.place.clone(), self.state.clone(), commit, planner)?;
+        publication.plan().await?;
         if let Some(version) = known.filter(|_| publication.is_empty()) {
-            return Ok(Outcome::Committed { version, attempts: 0, rows, bytes });
+            return Ok(Outcome::Committed { version, attempts: 0, rows: 0, bytes: 0 });
         }
         let first = known.map_or(0, |version| version + 1);
         let txn_id = publication.txn_id().to_owned();
@@ -227,13 +296,25 @@ impl Table {
             return Err(Error::unavailable("the commit was not tried: a test asked for it"));
         }
         let log = Numbered { prefix: log_name::folder(&self.place.path), suffix: ".json".to_owned() };
-        let published = store::publish(&*self.place.store, &log, first, &mut publication, timeout, &self.place.seam).await?;
-        match published {
+        let published = store::publish(&*self.place.store, &log, first, &mut publication, timeout, &self.place.seam).await;
+        match publication.ended() {
+            Some(Ended::DoneBefore(found)) => return Ok(Outcome::DoneBefore { found }),
+            Some(Ended::NothingLeft) => {
+                let state = publication.into_known().ok_or_else(|| Error::internal("a new table was left out"))?;
+                let version = state.version;
+                self.state = Some(state);
+                self.is_ours = false;
+                return Ok(Outcome::Committed { version, attempts: 0, rows: 0, bytes: 0 });
+            }
+            None => {}
+        }
+        match published? {
             Published::At { number, attempts } => {
                 if fail_point("commit:after_put") {
                     let error = Error::unavailable("a test asked for an unknown outcome");
                     return Ok(self.unknown(number, txn_id, error));
                 }
+                let (rows, bytes) = publication.figures();
                 self.state = Some(publication.into_state(number)?);
                 self.is_ours = true;
                 Ok(Outcome::Committed { version: number, attempts, rows, bytes })
@@ -264,4 +345,10 @@ impl Table {
         }
         checkpoint::write(&self.place, state.version).await
     }
+}
+
+/// The error of a commit that takes rows out of a table that only grows.
+pub(super) fn append_only() -> Error {
+    Error::table("the table is append-only (`delta.appendOnly`), and the commit would change or remove rows")
+        .hint("append to it, or set the property to false")
 }

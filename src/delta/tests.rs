@@ -1,14 +1,18 @@
 //! Tables end to end on the memory store and on local disk, read back by the kernel.
 
+mod azure;
 mod concurrent;
+mod conflicts;
 mod crash;
+mod gcs;
 mod golden;
 mod opening;
 mod replay;
 mod s3;
 mod tables;
+mod tracked;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -107,6 +111,7 @@ fn append(path: &str, schema: &Arc<TableSchema>) -> Append {
 async fn commit(table: &mut Table, append: Append) -> Version {
     match table.append(append, TIMEOUT).await.expect("commits") {
         Outcome::Committed { version, .. } => version,
+        Outcome::DoneBefore { found } => panic!("done before, at {found}"),
         Outcome::Unknown { error, .. } => panic!("not known: {error}"),
     }
 }

@@ -62,17 +62,17 @@ async fn new_properties_and_features_of_others_are_followed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_others_make_unwritable_is_refused_by_name() {
     for winner in [
-        vec![foreign_protocol(1, 7, &["rowTracking"])],
-        vec![foreign_protocol(3, 7, &["rowTracking"])],
+        vec![foreign_protocol(1, 7, &["telepathy"])],
+        vec![foreign_protocol(3, 7, &["telepathy"])],
         vec![
             foreign_protocol(1, 4, &[]),
-            foreign_metadata("the-id", &a_long(), &[], json!({"delta.constraints.rowTracking": "a > 0"})),
+            foreign_metadata("the-id", &a_long(), &[], json!({"delta.constraints.telepathy": "a > 0"})),
         ],
     ] {
         let (store, mut table) = beside(&winner).await;
         let error = table.append(append("x", &a_long()), TIMEOUT).await.expect_err("is refused");
         assert_eq!(error.kind(), ErrorKind::Table);
-        assert!(error.message().contains("rowTracking"), "{error}");
+        assert!(error.message().contains("telepathy"), "{error}");
         assert!(error.render().contains("memory:///t"), "{}", error.render());
         assert!(store.get(&log_name::commit("t", 2)).await.expect("is read").is_none());
         assert_eq!(table.version(), Some(0), "as it was");

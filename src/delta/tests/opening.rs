@@ -28,7 +28,7 @@ async fn what_we_do_not_write_is_refused_by_name_and_left_alone() {
     };
     let typed = |name: &str| foreign_metadata("i", &schema(&[("v", DataType::Other(json!(name)))]), &[], json!({}));
     for (protocol, metadata, needles) in [
-        (foreign_protocol(1, 7, &["rowTracking", "domainMetadata"]), plain(json!({})), vec!["rowTracking", "domainMetadata"]),
+        (foreign_protocol(1, 7, &["rowTracking"]), plain(json!({})), vec!["rowTracking", "domainMetadata"]),
         (foreign_protocol(3, 7, &["telepathy"]), plain(json!({})), vec!["telepathy"]),
         (foreign_protocol(3, 7, &["catalogManaged"]), plain(json!({})), vec!["catalogManaged"]),
         (foreign_protocol(3, 7, &["v2Checkpoint"]), plain(json!({})), vec!["v2Checkpoint"]),

@@ -69,7 +69,7 @@ async fn a_table_that_cannot_be_made_is_refused_before_anything_is_written() {
         (vec!["b"], None, "`b`"),
         (vec!["l"], None, "nested"),
         (vec!["a", "a"], None, "twice"),
-        (vec![], Some(("delta.enableRowTracking", "true")), "rowTracking"),
+        (vec![], Some(("delta.enableTypeWidening", "true")), "typeWidening"),
         (vec![], Some(("delta.apendOnly", "true")), "delta.apendOnly"),
     ] {
         let mut table = open(&store, "t").await;
