@@ -58,6 +58,24 @@ impl Environment {
 pub fn plan(sources: &[String], environment: &Environment) -> Result<Plan> {
     let mut problems = Problems::default();
     let settings = sources::read(sources, environment, &mut problems)?;
+    finish(settings, environment, problems)
+}
+
+/// Like [`plan`], for `destination` in the place of the one that the sources name.
+///
+/// **Errors**: `Config`, one for all that is wrong.
+pub fn plan_at(destination: &str, sources: &[String], environment: &Environment) -> Result<Plan> {
+    let mut problems = Problems::default();
+    let mut settings = sources::read(sources, environment, &mut problems)?;
+    settings.insert("destination".to_owned(), destination.into());
+    finish(settings, environment, problems)
+}
+
+fn finish(
+    settings: serde_json::Map<String, serde_json::Value>,
+    environment: &Environment,
+    mut problems: Problems,
+) -> Result<Plan> {
     let plan = plan::build(settings, environment, &mut problems);
     problems.into_result()?;
     plan.ok_or_else(|| Error::internal("a config without an error gave no plan"))

@@ -211,6 +211,7 @@ fn check_streams(plans: &StreamPlans, problems: &mut Problems) {
 fn empty_plan() -> StreamPlan {
     StreamPlan {
         load_method: LoadMethod::Append,
+        overwrite_at_end: false,
         table_path: TablePath { template: STREAM_TEMPLATE.to_owned(), default_target_schema: None },
         schema: schema::Options::default(),
         batch: batch::Options::default(),
@@ -239,7 +240,13 @@ pub(super) fn apply(setting: &Setting, value: &Value, plan: &mut StreamPlan) -> 
     let empty = Map::new();
     let object = value.as_object().unwrap_or(&empty);
     match setting.name {
-        "load_method" => plan.load_method = LoadMethod::Append,
+        "load_method" => {
+            plan.load_method = match text {
+                "overwrite" => LoadMethod::Overwrite,
+                _ => LoadMethod::Append,
+            };
+        }
+        "overwrite_at_end" => plan.overwrite_at_end = is_on,
         "table_path" => {
             let is_default = value.is_null();
             plan.table_path.template =

@@ -41,9 +41,11 @@ pub static SETTINGS: &[Setting] = &[
         &["append-only", "upsert", "overwrite", "history"],
         "\"append-only\"",
         "Load method",
-        "How records get into the table. `append-only`: every record is a row.",
+        "How records get into the table. `append-only`: every record is a row. `overwrite`: at the end of the input the stream's rows \
+         take the place of all that the table held, in one commit; after a failure, or when no STATE or ACTIVATE_VERSION followed \
+         its last record, the table stays as it was.",
     )
-    .supports(&["append-only"])
+    .supports(&["append-only", "overwrite"])
     .per_stream(),
     Setting::object(
         "streams",
@@ -96,10 +98,9 @@ pub static SETTINGS: &[Setting] = &[
         "overwrite_at_end",
         "false",
         "Overwrite at the end",
-        "Take a good end of the input as the end of every overwritten stream.",
+        "Take a good end of the input as the end of an overwritten stream whose last record no STATE or ACTIVATE_VERSION followed.",
     )
-    .per_stream()
-    .refused(),
+    .per_stream(),
     Setting::boolean(
         "hard_delete",
         "false",

@@ -219,8 +219,8 @@ fn a_wrong_value_is_named_with_what_is_wanted() {
         "the table property `delta.apendOnly` is not known (near names: `delta.appendOnly`",
     );
     assert_error(
-        json!({"streams": {"a": {"table_properties": {"delta": {"enableRowTracking": "true"}}}}}),
-        "streams.a: the table property `delta.enableRowTracking` needs",
+        json!({"streams": {"a": {"table_properties": {"delta": {"enableTypeWidening": "true"}}}}}),
+        "streams.a: the table property `delta.enableTypeWidening` needs",
     );
     assert_error(json!({"columns": {"a": "dat", "b": "strin"}}), "the config has 2 errors");
     assert_error(
@@ -287,7 +287,7 @@ fn all_errors_come_at_once() {
         "the config has 9 errors",
         "`destinaton` is not a setting",
         "`keep_nan` is",
-        "`load_method: upsert` is not supported by this version, which has `append-only`",
+        "`load_method: upsert` is not supported by this version, which has `append-only`, `overwrite`",
         "`stream_maps` is not supported by this version",
         "`aws_acces_key_id` is not a storage option; did you mean `aws_access_key_id`",
         "`colums` of `streams.a` is not a setting of a stream; did you mean `columns`?",
@@ -305,9 +305,7 @@ fn all_errors_come_at_once() {
 fn what_is_not_supported_is_refused_by_name_unless_it_is_the_default() {
     let refused = [
         ("format", json!("csv")),
-        ("load_method", json!("overwrite")),
         ("load_method", json!("history")),
-        ("overwrite_at_end", json!(true)),
         ("nested", json!("variant")),
         ("nested", json!("flatten")),
         ("flattening_enabled", json!("true")),
@@ -599,7 +597,7 @@ fn about_json_has_the_keys_that_the_hub_reads() {
     let settings = &about["settings"];
     assert_eq!(settings["required"], json!(["destination"]));
     assert_eq!(settings["properties"]["destination"]["type"], json!(["string"]));
-    assert_eq!(settings["properties"]["load_method"]["enum"], json!(["append-only"]));
+    assert_eq!(settings["properties"]["load_method"]["enum"], json!(["append-only", "overwrite"]));
     let options = &settings["properties"]["storage_options"]["properties"];
     assert_eq!(options["aws_secret_access_key"]["secret"], json!(true));
     assert_eq!(options["aws_region"].get("secret"), None);

@@ -12,6 +12,7 @@ use futures::StreamExt;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::ack::{Ack, State};
+use super::batch_file::BatchFile;
 use super::encoder::{DataFile, StateCount};
 use super::gauge::Gauge;
 use super::sequencer::{Position, Sequencer, Taken};
@@ -67,7 +68,7 @@ pub(super) struct Cut {
     /// Whether rows after the newest STATE are in it.
     pub is_without_state: bool,
     /// BATCH files to delete once it is committed.
-    pub batch_files: Vec<std::path::PathBuf>,
+    pub batch_files: Vec<BatchFile>,
 }
 
 /// What a cut does to one stream.
@@ -77,6 +78,8 @@ pub(super) struct StreamCut {
     pub table_schema: Arc<TableSchema>,
     /// Records set aside since the last cut: path below the root, bytes.
     pub rejects: Vec<(String, Bytes)>,
+    /// Whether its rows take the place of all that the table holds.
+    pub is_overwrite: bool,
 }
 
 /// How the committer ended.
@@ -272,9 +275,10 @@ impl Committer {
             self.report_states(ack, |ack, now| ack.covered(state, now))?;
         }
         // The cut stands: from here on everything warns and nothing fails.
-        for path in cut.batch_files {
-            if let Err(error) = tokio::fs::remove_file(&path).await {
-                self.report.warn(None, &format!("the BATCH file {} cannot be deleted: {error}", path.display()));
+        for file in cut.batch_files {
+            if let Err(error) = file.delete().await {
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+                self.report.warn(None, &format!("the BATCH file {file} is left behind: {error}{cause}"));
             }
         }
         for entry in entries.iter_mut().filter(|entry| touched.contains(&entry.name)) {
@@ -296,26 +300,34 @@ impl Committer {
         let at = |error: Error| error.in_stream(entry.name.clone());
         let Taken { files, left_over } =
             entry.files.take(position, &self.store, &self.seam, &self.splitting).await.map_err(at)?;
+        let is_overwrite = stream.is_overwrite && entry.table.version().is_some();
         let is_changed = entry.table.schema() != Some(&stream.table_schema);
         let is_without_columns = stream.table_schema.fields.is_empty();
-        if files.is_empty() && (!is_changed || is_without_columns) {
+        if files.is_empty() && !is_overwrite && (!is_changed || is_without_columns) {
             return Ok(None);
+        }
+        if files.is_empty() && is_overwrite {
+            self.report.notice(Some(&entry.name), "no rows came: the table is emptied");
         }
         let (rows, bytes) =
             files.iter().fold((0, 0), |(rows, bytes), file| (rows + file.written.rows, bytes + file.written.bytes));
         let file_count = files.len() as u64;
         let append = Append {
             files: files.into_iter().map(add_file).collect(),
-            schema: is_changed.then(|| stream.table_schema.clone()),
+            schema: ((is_changed || stream.is_overwrite) && !is_without_columns).then(|| stream.table_schema.clone()),
             new_table: entry.new_table.clone(),
             provenance,
+            txn: None,
         };
         if fail_point("commit:before") {
             return Err(at(Error::unavailable("the commit was not tried (fail point)")));
         }
         let table = entry.table.url();
         let begun = self.seam.elapsed();
-        let outcome = entry.table.append(append, self.commit_timeout).await;
+        let outcome = match stream.is_overwrite {
+            true => entry.table.overwrite(append, self.commit_timeout).await,
+            false => entry.table.append(append, self.commit_timeout).await,
+        };
         let is_good = matches!(outcome, Ok(Outcome::Committed { .. }));
         self.report.batch_time(&entry.name, self.seam.elapsed().saturating_sub(begun), is_good);
         match outcome {
@@ -324,17 +336,29 @@ impl Committer {
                 let commit = Committed { table, version: Some(version), rows, files: file_count, bytes, attempts };
                 self.report.committed(&entry.name, &commit);
             }
+            // Only a commit that carries a `txn` can have been made before.
+            Ok(Outcome::DoneBefore { .. }) => return Err(at(Error::internal("a commit of this load was found in the log"))),
             Ok(Outcome::Unknown { version, txn_id, error }) => {
-                return Err(Error::new(
+                let (what, may_double) = if stream.is_overwrite {
+                    ("once the store answers, run the load again: it overwrites the table once more", false)
+                } else {
+                    (
+                        "once the store answers, run the load again: the tap sends this stretch again, so if the version exists its rows are in the table already and come a second time; compare the txnId first",
+                        true,
+                    )
+                };
+                let unknown = Error::new(
                     ErrorKind::Unavailable,
                     format!("it is not known whether version {version} was committed: the store gave no clear answer"),
                 )
                 .in_stream(entry.name.clone())
                 .at_table(table)
-                .standing(format!("version {version} may exist; if it does, its commitInfo has the txnId {txn_id}; the data files are kept"))
-                .hint("once the store answers, run the load again: the tap sends this stretch again, so if the version exists its rows are in the table already and come a second time; compare the txnId first")
-                .source(error)
-                .repeat_may_double());
+                .standing(format!(
+                    "version {version} may exist; if it does, its commitInfo has the txnId {txn_id}; the data files are kept"
+                ))
+                .hint(what)
+                .source(error);
+                return Err(if may_double { unknown.repeat_may_double() } else { unknown });
             }
             Err(error) => return Err(at(error.at_table(table))),
         }

@@ -9,6 +9,7 @@
 //! what lies before the newest STATE and nothing else. Every queue is bounded, so memory follows the settings and not the input.
 
 mod ack;
+mod batch_file;
 mod committer;
 mod encoder;
 mod gauge;

@@ -22,7 +22,7 @@ pub struct Plan {
     pub streams: StreamPlans,
     /// Shown in commits: `{environment}:{extractor}-to-{loader}` from the orchestrator's variables, or the setting `pipeline`.
     pub pipeline: Option<String>,
-    /// Where a `file` BATCH with a relative path, and nothing else, is looked up: the working directory at the start.
+    /// Where a BATCH file with a relative path, and nothing else, is looked up: the working directory at the start.
     pub working_directory: std::path::PathBuf,
     /// Notices that `config` wants to be shown at the start (ignored aliases and the like).
     pub notices: Vec<String>,
@@ -78,6 +78,8 @@ impl StreamPlans {
 pub struct StreamPlan {
     /// How records get there.
     pub load_method: LoadMethod,
+    /// Whether a good end of the input ends an overwritten stream.
+    pub overwrite_at_end: bool,
     /// Where the table is below the root.
     pub table_path: TablePath,
     /// Schemas and names.
@@ -141,6 +143,8 @@ pub struct TablePath {
 pub enum LoadMethod {
     /// Every record is a row.
     Append,
+    /// The rows of the whole load take the place of all that the table held, in one commit at a good end of the input.
+    Overwrite,
 }
 
 /// `deletion_vectors`

@@ -8,7 +8,6 @@ mod figures;
 mod streams;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,6 +15,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::ack::State;
+use super::batch_file::{BatchFile, BatchFiles};
 use super::committer::ToCommitter;
 use super::encoder::{StateCount, ToEncoder};
 use super::gauge::Gauge;
@@ -67,8 +67,9 @@ pub(super) struct Router {
     line: InputLine,
     received_at_us: i64,
     sync_started_at_ms: i64,
-    /// BATCH files that were read since the last cut, to be deleted after it.
-    batch_files: Vec<(StateCount, PathBuf)>,
+    /// BATCH files that no cut covers yet, each with its stream, to be deleted after theirs.
+    batch_files: Vec<(StateCount, usize, BatchFile)>,
+    batches: BatchFiles,
     is_last_line_open: bool,
     is_probed: bool,
     /// The last STATE that was told without a cut, while nothing came after it: a newer one takes its place.
@@ -91,6 +92,7 @@ const REJECT_BYTES: usize = 8 << 20;
 impl Router {
     pub(super) fn new(plan: Plan, stages: Stages) -> Self {
         let sync_started_at_ms = stages.seam.now_us() / 1000;
+        let batches = BatchFiles::new(plan.working_directory.clone(), &plan.store, stages.runtime.clone());
         Self {
             plan,
             stages,
@@ -109,6 +111,7 @@ impl Router {
             received_at_us: sync_started_at_ms * 1000,
             sync_started_at_ms,
             batch_files: Vec::new(),
+            batches,
             is_last_line_open: false,
             is_probed: false,
             told_state: None,
@@ -301,7 +304,8 @@ impl Router {
         let weight = bytes + stream.width * COLUMN_BYTES;
         stream.batch_weight += weight;
         let is_full = stream.builder.rows() >= BATCH_ROWS || stream.batch_weight >= BATCH_BYTES || stream.builder.is_full();
-        if self.dirty_after_state_since.is_none() {
+        let is_overwrite = stream.is_overwrite();
+        if !is_overwrite && self.dirty_after_state_since.is_none() {
             self.note_change();
         }
         if is_full {
@@ -317,7 +321,7 @@ impl Router {
 
     /// Books a change of a stream that is no row (a schema, a reject).
     fn changed(&mut self, index: usize) -> Result<()> {
-        self.note_change();
+        self.note_change_of(index);
         let stream = &mut self.streams[index];
         stream.unreported.0 += 1;
         if self.streams.iter().map(|stream| stream.rejects.bytes()).sum::<usize>() >= REJECT_BYTES {
@@ -337,6 +341,13 @@ impl Router {
             }
         }
         Ok(())
+    }
+
+    /// Notes a change of a stream, unless it waits for the end anyway.
+    fn note_change_of(&mut self, index: usize) {
+        if !self.streams[index].is_overwrite() {
+            self.note_change();
+        }
     }
 
     fn note_change(&mut self) {
@@ -403,8 +414,7 @@ impl Router {
     fn batch(&mut self, index: usize, message: &BatchMessage) -> Result<()> {
         let mut record = Vec::new();
         for entry in &message.manifest {
-            let path = source::resolve_batch_path(entry, &self.plan.working_directory)?;
-            let mut records = source::open(&path, self.line_limit())?;
+            let (mut records, file) = self.batches.open(entry, self.line_limit())?;
             while records.next_into(&mut record)? {
                 let time_extracted = message.time_extracted.as_deref().map(str::as_bytes);
                 let taken = self.record(index, &record, Origin::File(&records), time_extracted, message.version);
@@ -412,10 +422,10 @@ impl Router {
                 self.stages.gauge.go_on()?;
             }
             if self.streams[index].plan.clean_up_batch_files {
-                self.batch_files.push((self.states, path));
+                self.batch_files.push((self.states, index, file));
             }
         }
-        self.note_change();
+        self.note_change_of(index);
         Ok(())
     }
 
@@ -424,9 +434,11 @@ impl Router {
         usize::try_from(self.plan.memory_limit_bytes / 5).unwrap_or(usize::MAX)
     }
 
-    fn activate_version(&self, index: usize) -> Result<()> {
-        let stream = &self.streams[index];
-        if !stream.plan.process_activate_version_messages {
+    fn activate_version(&mut self, index: usize) -> Result<()> {
+        let stream = &mut self.streams[index];
+        stream.is_unended = false;
+        // In overwrite mode the earlier versions go with the commit.
+        if stream.is_overwrite() || !stream.plan.process_activate_version_messages {
             return Ok(());
         }
         Err(Error::input("ACTIVATE_VERSION removes rows of earlier versions, which this version of delta-load cannot do")

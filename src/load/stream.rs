@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::committer::{StreamCut, TableState};
 use super::encoder::{FilePlan, Marks, StateCount, Write};
-use super::plan::StreamPlan;
+use super::plan::{LoadMethod, StreamPlan};
 use super::reject::Rejects;
 use crate::batch::{BatchBuilder, Tally};
 use crate::data_file;
@@ -30,6 +30,8 @@ pub(super) struct Stream {
     pub needs_meta: bool,
     /// Rows since the last cut.
     pub rows_since_cut: u64,
+    /// Whether neither a STATE nor an ACTIVATE_VERSION followed its last message.
+    pub is_unended: bool,
     /// Rows and bytes read and not reported yet.
     pub unreported: (u64, u64),
     /// Bytes of the records in the open batch, as they came, and of its columns.
@@ -86,6 +88,8 @@ impl Stream {
             has_version_column: false,
             needs_meta: false,
             rows_since_cut: 0,
+            // A tap that stops right behind its SCHEMA messages shall empty no table.
+            is_unended: true,
             unreported: (0, 0),
             batch_weight: 0,
             width: 0,
@@ -101,6 +105,11 @@ impl Stream {
         };
         stream.layout_changed();
         Ok(stream)
+    }
+
+    /// Whether its rows wait for the end of the load, and take the place of the table's.
+    pub(super) fn is_overwrite(&self) -> bool {
+        self.plan.load_method == LoadMethod::Overwrite
     }
 
     /// Bytes in memory for the stream: its open batch, its open files and what it set aside.
@@ -125,6 +134,7 @@ impl Stream {
             self.marks.rows_before_last = rows - 1;
         }
         self.rows_since_cut += 1;
+        self.is_unended = true;
     }
 
     /// Returns the open batch for its encoder, unless it is empty.
@@ -198,7 +208,7 @@ impl Stream {
         };
         let Some(table_schema) = table_schema else { return Ok(None) };
         let rejects = self.rejects.take(&self.name, run_id, before)?.into_iter().collect();
-        Ok(Some(StreamCut { stream: self.index, table_schema, rejects }))
+        Ok(Some(StreamCut { stream: self.index, table_schema, rejects, is_overwrite: self.is_overwrite() }))
     }
 
     /// Checks a record against the whole JSON Schema, where that is asked for.

@@ -30,6 +30,8 @@ pub struct SchemaMessage {
     pub singer_schema: Value,
     /// Names of the key properties; empty when absent or null.
     pub key_properties: Vec<String>,
+    /// Whether the tap names bookmark properties: it may send only what is new.
+    pub has_bookmark: bool,
 }
 
 /// One record.
@@ -131,7 +133,12 @@ fn schema<'a>(members: &Fields<'_, 'a>) -> Result<Message<'a>, MessageFault> {
         Some(value) => serde_json::from_value(value)
             .map_err(|_| MessageFault::Invalid(format!("`key_properties` of stream `{stream}` is not a list of names")))?,
     };
-    Ok(Message::Schema(SchemaMessage { stream, singer_schema, key_properties }))
+    let has_bookmark = match members.json("bookmark_properties")? {
+        Some(Value::Array(names)) => !names.is_empty(),
+        Some(Value::String(name)) => !name.is_empty(),
+        _ => false,
+    };
+    Ok(Message::Schema(SchemaMessage { stream, singer_schema, key_properties, has_bookmark }))
 }
 
 fn invalid<T>(message: impl Into<String>) -> Result<T, MessageFault> {

@@ -23,7 +23,7 @@ use self::columns::Rows;
 pub use self::columns::rows_per_batch;
 use self::format::{Content, Format};
 use self::lines::Lines;
-pub use self::path::resolve_batch_path;
+pub use self::path::{BatchObject, BatchPlace, resolve_batch_path};
 use crate::{Error, Result};
 
 /// The records of one file.
@@ -49,6 +49,14 @@ pub fn open(path: &Path, limit_bytes: usize) -> Result<Records> {
     if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
         return Err(Error::input(format!("`{}` is a directory, and a file of records was expected", path.display())));
     }
+    open_file(file, path, limit_bytes)
+}
+
+/// Like [`open`], for a file that is open already; `path` is what errors call it.
+///
+/// # Errors
+/// Those of [`open`].
+pub fn open_file(file: File, path: &Path, limit_bytes: usize) -> Result<Records> {
     let Content { format, reader } = format::detect(file, path)?;
     let reader = match format {
         Format::Lines => Reader::Lines(Lines::new(reader.into_read(), limit_bytes)),

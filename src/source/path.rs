@@ -6,25 +6,70 @@ use percent_encoding::percent_decode_str;
 
 use crate::{Error, Result};
 
-/// Returns the local file that an entry of a BATCH manifest names: a path, relative ones below `working_directory`, or a `file:` URL with
-/// one, two or three slashes. Taps percent-encode or do not: the text as it is comes first, then decoded.
+/// Where an entry of a BATCH manifest leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BatchPlace {
+    /// A file on local disk, which exists.
+    Local(PathBuf),
+    /// An object in a store; nobody looked for it so far.
+    Object(BatchObject),
+}
+
+/// An object that an entry of a BATCH manifest names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BatchObject {
+    /// The URL of the store's root: `s3://bucket/`.
+    pub root: String,
+    /// The path below the root: as it was written, then percent-decoded if that is another one. Never empty.
+    pub paths: Vec<String>,
+    /// The entry without what may be a secret in it.
+    pub shown: String,
+}
+
+/// Returns where an entry of a BATCH manifest leads: a path, relative ones below `working_directory`, a `file:` URL with one, two or
+/// three slashes, or the URL of an object. Taps percent-encode or do not: the text as it is comes first, then decoded.
 ///
 /// # Errors
-/// `Input` when no such file exists, and for files in an object store.
-pub fn resolve_batch_path(manifest_entry: &str, working_directory: &Path) -> Result<PathBuf> {
+/// `Input` when no such local file exists, or the entry is no place for an object.
+pub fn resolve_batch_path(manifest_entry: &str, working_directory: &Path) -> Result<BatchPlace> {
     let entry = manifest_entry.trim();
     if let Some(scheme) = other_scheme(entry) {
-        // What follows `?` may be a signature.
-        let shown = entry.split(['?', '#']).next().unwrap_or_default();
-        return Err(Error::input(format!("the BATCH file `{shown}` is behind `{scheme}://`, and only local files are read"))
-            .hint("let the tap write its batch files to a local directory (`batch_config.storage.root` with `file://`)"));
+        return object(entry, scheme).map(BatchPlace::Object);
     }
     let tried = candidates(entry, working_directory);
     if let Some(path) = tried.iter().find(|path| path.exists()) {
-        return Ok(path.clone());
+        return Ok(BatchPlace::Local(path.clone()));
     }
     let shown = tried.first().map(|path| path.display().to_string()).unwrap_or_default();
     Err(Error::input(format!("the BATCH file `{entry}` does not exist (looked for `{shown}`)")))
+}
+
+fn object(entry: &str, scheme: &str) -> Result<BatchObject> {
+    let rest = &entry[scheme.len() + "://".len()..];
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    // What follows `?` may be a signature, and what stands before `@` a password.
+    let shown_authority = match authority.rsplit_once('@') {
+        Some((user, host)) if user.contains(':') => format!("***@{host}"),
+        _ => authority.to_owned(),
+    };
+    let shown = format!("{scheme}://{shown_authority}/{}", path.split(['?', '#']).next().unwrap_or_default());
+    // By its web address a store is named up to the first part of the path.
+    let is_web = scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http");
+    let (container, path) = match path.split_once('/') {
+        Some((container, path)) if is_web => (format!("{container}/"), path),
+        None if is_web => (String::new(), ""),
+        _ => (String::new(), path),
+    };
+    let root = format!("{scheme}://{authority}/{container}");
+    let decoded = percent_decode_str(path).decode_utf8().ok().map(|decoded| decoded.into_owned());
+    let mut paths: Vec<String> = [Some(path.to_owned()), decoded].into_iter().flatten().collect();
+    paths.dedup();
+    paths.retain(|path| path.split('/').all(|part| !matches!(part, "" | "." | "..") && !part.contains('\0')));
+    if authority.is_empty() || paths.is_empty() {
+        return Err(Error::input(format!("the BATCH file `{shown}` is no place for an object in a store"))
+            .hint("write the bucket and the whole path, `s3://bucket/folder/file.jsonl.gz`, without empty or dotted parts"));
+    }
+    Ok(BatchObject { root, paths, shown })
 }
 
 /// Returns the scheme of a URL that is not `file:`. A drive letter is none.

@@ -443,7 +443,7 @@ fn a_batch_entry_is_a_path_or_a_file_url() {
     fs::write(&file, "").unwrap();
     fs::create_dir(here.join("sub")).unwrap();
     fs::write(here.join("sub/c d.jsonl"), "").unwrap();
-    let resolve = |entry: &str| resolve_batch_path(entry, here);
+    let resolve = |entry: &str| local(entry, here);
     let absolute = file.display().to_string();
     for entry in [
         absolute.clone(),
@@ -472,14 +472,54 @@ fn the_text_as_it_is_comes_before_the_decoded_one() {
     let directory = TempDir::new().unwrap();
     fs::write(directory.path().join("a%20b"), "").unwrap();
     fs::write(directory.path().join("a b"), "").unwrap();
-    assert_eq!(resolve_batch_path("a%20b", directory.path()).unwrap(), directory.path().join("a%20b"));
+    assert_eq!(local("a%20b", directory.path()).unwrap(), directory.path().join("a%20b"));
+}
+
+fn local(entry: &str, here: &Path) -> crate::Result<std::path::PathBuf> {
+    match resolve_batch_path(entry, here)? {
+        BatchPlace::Local(path) => Ok(path),
+        BatchPlace::Object(object) => panic!("{object:?} is not local"),
+    }
 }
 
 #[test]
-fn what_is_not_local_or_not_there_is_named() {
-    let error = resolve_batch_path("s3://bucket/a.jsonl.gz?X-Amz-Signature=secret", Path::new("/tmp")).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Input);
-    assert!(error.message().contains("`s3://bucket/a.jsonl.gz`") && !error.message().contains("secret"), "{error}");
+fn an_object_is_named_by_its_root_and_path_raw_before_decoded() {
+    for (entry, root, paths, shown) in [
+        ("s3://bucket/a/b.jsonl.gz", "s3://bucket/", vec!["a/b.jsonl.gz"], "s3://bucket/a/b.jsonl.gz"),
+        (" s3a://b/x%20y/50%25\n", "s3a://b/", vec!["x%20y/50%25", "x y/50%"], "s3a://b/x%20y/50%25"),
+        (
+            "abfss://c@acct.dfs.core.windows.net/p/q",
+            "abfss://c@acct.dfs.core.windows.net/",
+            vec!["p/q"],
+            "abfss://c@acct.dfs.core.windows.net/p/q",
+        ),
+        (
+            "https://acct.blob.core.windows.net/c/p/q?sig=hunter2",
+            "https://acct.blob.core.windows.net/c/",
+            vec!["p/q?sig=hunter2"],
+            "https://acct.blob.core.windows.net/c/p/q",
+        ),
+        ("s3://AKIA:hunter2@bucket/a#b", "s3://AKIA:hunter2@bucket/", vec!["a#b"], "s3://***@bucket/a"),
+        // Not UTF-8 when decoded: only as it is.
+        ("gs://b/%FF", "gs://b/", vec!["%FF"], "gs://b/%FF"),
+    ] {
+        let BatchPlace::Object(object) = resolve_batch_path(entry, Path::new("/tmp")).unwrap() else {
+            panic!("{entry} is local")
+        };
+        assert_eq!(
+            (object.root.as_str(), &object.paths, object.shown.as_str()),
+            (root, &paths.into_iter().map(str::to_owned).collect(), shown)
+        );
+    }
+    for entry in ["s3://bucket", "s3://bucket/", "s3:///a", "s3://b/a//b", "s3://b/../a", "https://host/file?sig=hunter2"] {
+        let error = resolve_batch_path(entry, Path::new("/tmp")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Input, "{entry}");
+        assert!(error.message().contains("no place for an object") && !error.message().contains("hunter2"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_named() {
     let error = resolve_batch_path("file:///no/such.jsonl", Path::new("/tmp")).unwrap_err();
     assert_eq!(error.message(), "the BATCH file `file:///no/such.jsonl` does not exist (looked for `/no/such.jsonl`)");
     assert!(resolve_batch_path("", Path::new("/tmp")).is_err());

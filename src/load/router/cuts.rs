@@ -1,12 +1,12 @@
 //! When a cut is made, and what a cut is: one input position for all streams.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Router;
 use crate::error::{Error, Result};
 use crate::load::ack::State;
+use crate::load::batch_file::BatchFile;
 use crate::load::committer::{Cut, ToCommitter};
 use crate::load::encoder::{StateCount, ToEncoder, Write};
 use crate::load::stream::Stream;
@@ -21,11 +21,14 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 impl Router {
     pub(super) fn state(&mut self, message: &StateMessage<'_>) -> Result<()> {
         self.states += 1;
+        for stream in &mut self.streams {
+            stream.is_unended = false;
+        }
         self.newest_state_line = self.line.0;
         let state = State::new(self.line.0, message.value);
         let Some(dirty_since) = self.dirty_since else {
             self.cut_line = self.line.0;
-            if self.plan.cuts.at_end {
+            if self.plan.cuts.at_end || self.is_state_held() {
                 self.newest_state = Some(state.after(self.newest_state.take()));
             } else {
                 self.tell_state(state);
@@ -45,6 +48,11 @@ impl Router {
             self.follow_tables()?;
         }
         Ok(())
+    }
+
+    /// Whether a STATE waits for the end of the load: rows of an overwritten stream came before it, and are committed no sooner.
+    fn is_state_held(&self) -> bool {
+        self.streams.iter().any(Stream::is_overwrite)
     }
 
     /// Tells a STATE before which everything is in a cut already. While the committer has not come to the one told before, the newer
@@ -86,10 +94,22 @@ impl Router {
     }
 
     /// Ends a good input: all is committed.
+    ///
+    /// **Errors**: `Input` when an overwritten stream is not whole; what lies before the newest STATE is then committed to the others.
     pub(in crate::load) fn finish(&mut self) -> Result<()> {
         self.report_rows();
-        if self.dirty_since.is_some() {
-            self.cut(None, false)?;
+        let is_cut_off = |stream: &&Stream| stream.is_overwrite() && stream.is_unended && !stream.plan.overwrite_at_end;
+        if self.states > 0
+            && let Some(stream) = self.streams.iter().find(is_cut_off)
+        {
+            let error = Error::input("no STATE or ACTIVATE_VERSION followed the last record, so the stream may be incomplete")
+                .in_stream(stream.name.clone())
+                .hint("run the tap again; or set `overwrite_at_end = true` for a tap that ends a stream without either");
+            self.finish_badly()?;
+            return Err(error);
+        }
+        if self.dirty_since.is_some() || self.is_state_held() {
+            self.make_cut(None, false, true)?;
         } else if let Some(state) = self.newest_state.take() {
             self.tell_state(state);
         }
@@ -115,8 +135,13 @@ impl Router {
         Ok(())
     }
 
-    /// Commits all rows before STATE number `before` (`None`: all rows), and then lets the newest STATE out.
+    /// Commits all rows before STATE number `before` (`None`: all rows), and then lets the newest STATE out. Overwritten streams go on.
     pub(super) fn cut(&mut self, before: Option<StateCount>, is_without_state: bool) -> Result<()> {
+        self.make_cut(before, is_without_state, false)
+    }
+
+    fn make_cut(&mut self, before: Option<StateCount>, is_without_state: bool, is_end: bool) -> Result<()> {
+        let is_state_held = !is_end && self.is_state_held();
         for index in 0..self.streams.len() {
             self.flush(index)?;
         }
@@ -124,7 +149,7 @@ impl Router {
             drop(encoder.send(ToEncoder::Barrier));
         }
         let mut streams = Vec::new();
-        for stream in &mut self.streams {
+        for stream in self.streams.iter_mut().filter(|stream| is_end || !stream.is_overwrite()) {
             streams.extend(stream.cut(before, &self.stages.run_id)?);
             stream.rows_since_cut = 0;
         }
@@ -133,15 +158,19 @@ impl Router {
             None => self.line.0,
         };
         let is_covered = |states: StateCount| before.is_none_or(|before| states < before);
-        let (covered, kept) = std::mem::take(&mut self.batch_files).into_iter().partition(|(states, _)| is_covered(*states));
+        let streams_of_cut = &self.streams;
+        let is_in_cut = |(states, stream, _): &(StateCount, usize, BatchFile)| {
+            is_covered(*states) && (is_end || !streams_of_cut[*stream].is_overwrite())
+        };
+        let (covered, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.batch_files).into_iter().partition(is_in_cut);
         self.batch_files = kept;
         let cut = Cut {
             before,
             streams,
-            state: self.newest_state.take(),
+            state: if is_state_held { None } else { self.newest_state.take() },
             lines: (self.cut_line + 1, line),
-            is_without_state,
-            batch_files: covered.into_iter().map(|(_, path): (StateCount, PathBuf)| path).collect(),
+            is_without_state: is_without_state || is_state_held,
+            batch_files: covered.into_iter().map(|(_, _, file)| file).collect(),
         };
         self.cut_line = line;
         self.is_dirty_before_state = false;

@@ -6,7 +6,7 @@ use super::Router;
 use crate::delta::{NewTable, StatisticsColumns, Table};
 use crate::error::{Error, Result};
 use crate::load::committer::{StreamTable, ToCommitter};
-use crate::load::plan::{DeletionVectors, StreamPlan};
+use crate::load::plan::{DeletionVectors, LoadMethod, StreamPlan};
 use crate::load::stream::{Start, Stream};
 use crate::load::table_path::table_path;
 use crate::schema::{StreamSchema, TableFacts};
@@ -24,7 +24,7 @@ impl Router {
                     self.send(index, write)?;
                 }
                 self.tell_notices(index);
-                self.note_change();
+                self.note_change_of(index);
                 Ok(())
             }
             None => self.new_stream(message),
@@ -52,22 +52,36 @@ impl Router {
             .hint("set `table_path` so that each stream has a path of its own"));
         }
         let table = self.stages.runtime.block_on(Table::open(self.stages.store.clone(), &path, self.stages.seam.clone()))?;
-        let facts = table.schema().map(|schema| TableFacts {
+        let is_overwrite = plan.load_method == LoadMethod::Overwrite;
+        if is_overwrite {
+            table.check_may_remove()?;
+        }
+        // An overwrite replaces the schema too.
+        let facts = table.schema().filter(|_| !is_overwrite).map(|schema| TableFacts {
             schema,
             partition_columns: table.partition_columns(),
             is_type_widening_enabled: table.is_type_widening_enabled(),
         });
-        let schema = StreamSchema::new(&message.singer_schema, &keys, &plan.partition_by, &plan.schema, facts)?;
+        let mut partition_by = plan.partition_by.clone();
+        if is_overwrite && partition_by.is_empty() {
+            let is_sent = |column: &String| message.singer_schema["properties"].get(column).is_some();
+            partition_by = table.partition_columns().iter().filter(|column| is_sent(column)).cloned().collect();
+        }
+        let schema = StreamSchema::new(&message.singer_schema, &keys, &partition_by, &plan.schema, facts)?;
         if table.version().is_none() && !self.is_probed {
             self.stages.runtime.block_on(self.stages.store.probe())?;
             self.is_probed = true;
         }
-        if table.version().is_some() && !plan.partition_by.is_empty() && table.partition_columns() != schema.partition_columns() {
+        if !is_overwrite
+            && table.version().is_some()
+            && !plan.partition_by.is_empty()
+            && table.partition_columns() != schema.partition_columns()
+        {
             return Err(Error::schema("the table's partition columns are not those of `partition_by`")
                 .at_table(table.url())
                 .hint("leave `partition_by` out for a table that exists, or load into another table"));
         }
-        self.announce(&plan, &keys, &name, &table);
+        self.announce(&plan, &keys, &name, &table, message.has_bookmark);
         let mut properties = plan.table_properties.clone();
         match plan.deletion_vectors {
             DeletionVectors::On => {
@@ -112,17 +126,29 @@ impl Router {
         self.stages.report.rows(&name, 0, 0);
         self.tell(ToCommitter::Stream(Box::new(StreamTable { name, table, new_table, changed })));
         self.tell_notices(index);
-        self.note_change();
+        self.note_change_of(index);
         Ok(())
     }
 
-    fn announce(&self, plan: &StreamPlan, keys: &[String], name: &str, table: &Table) {
+    fn announce(&self, plan: &StreamPlan, keys: &[String], name: &str, table: &Table, has_bookmark: bool) {
         let report = &self.stages.report;
+        let is_overwrite = plan.load_method == LoadMethod::Overwrite;
         let standing = match table.version() {
+            Some(version) if is_overwrite => {
+                format!("overwriting {}, version {version}, when the input ends well; no STATE leaves before", table.url())
+            }
             Some(version) => format!("appending to {}, version {version}", table.url()),
             None => format!("creating {}", table.url()),
         };
         report.notice(Some(name), &standing);
+        if is_overwrite {
+            if has_bookmark {
+                let what =
+                    "the tap names bookmark properties, so it may send only what is new: nothing else remains in the table";
+                report.warn(Some(name), what);
+            }
+            return;
+        }
         if !keys.is_empty() {
             let keys = keys.join(", ");
             report.notice(Some(name), &format!("append-only: earlier versions of a key ({keys}) stay in the table"));
