@@ -60,6 +60,7 @@ struct Inner {
     standing: Option<String>,
     hint: Option<String>,
     repeat_may_double: bool,
+    is_for_every_request: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -79,6 +80,7 @@ impl Error {
             standing: None,
             hint: None,
             repeat_may_double: false,
+            is_for_every_request: false,
             source: None,
         }))
     }
@@ -182,6 +184,17 @@ impl Error {
         self
     }
 
+    /// Says that any other request to the store would fail alike: the cause is not the right or the object that was asked for.
+    pub fn for_every_request(mut self) -> Self {
+        self.0.is_for_every_request = true;
+        self
+    }
+
+    /// Whether any other request to the store would fail alike.
+    pub fn is_for_every_request(&self) -> bool {
+        self.0.is_for_every_request
+    }
+
     /// Returns what has to be done about the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -206,6 +219,21 @@ impl Error {
     pub fn line(&self) -> Option<InputLine> {
         self.0.line
     }
+    /// Returns the table version, if one is named.
+    pub fn version(&self) -> Option<u64> {
+        self.0.version
+    }
+    /// Returns the causes, the nearest first, each one line.
+    pub fn causes(&self) -> Vec<String> {
+        let mut causes = Vec::new();
+        let mut cause = self.0.source.as_deref().map(|source| source as &dyn std::error::Error);
+        while let Some(source) = cause {
+            // An engine's error text may carry a backtrace after its first line.
+            causes.push(source.to_string().lines().next().unwrap_or_default().to_owned());
+            cause = source.source();
+        }
+        causes
+    }
 
     /// Returns the exit code of a process that ends with this error: 2 usage or config, 75 run again, 128 + signal, else 1.
     pub fn exit_code(&self) -> u8 {
@@ -227,12 +255,8 @@ impl Error {
             (None, Some(place)) => text += &format!("   ({place})"),
             (None, None) => {}
         }
-        let mut cause = inner.source.as_deref().map(|source| source as &dyn std::error::Error);
-        while let Some(source) = cause {
-            // An engine's error text may carry a backtrace after its first line.
-            let shown = source.to_string();
-            text += &format!("\n  caused by: {}", shown.lines().next().unwrap_or_default());
-            cause = source.source();
+        for cause in self.causes() {
+            text += &format!("\n  caused by: {cause}");
         }
         match (&inner.table, &inner.standing) {
             (Some(table), Some(standing)) => text += &format!("\n  table: {table}; {standing}"),

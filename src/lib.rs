@@ -12,8 +12,8 @@
 //! stdout              the newest STATE at or before line L
 //! ```
 //!
-//! A room imports only rooms below it in this list: `main`, `cli`, `config`, `load`, `data_file`, `batch`, `delta`, `singer` and
-//! `source`, `schema`, `store`, then `report`, `error`, `seam`, which import none.
+//! A room imports only rooms below it in this list: `main`, `cli`, `config`, `load`, `inspect`, `data_file`, `batch`, `delta`, `singer`
+//! and `source`, `schema`, `store`, then `report`, `error`, `seam`, which import none.
 
 pub mod batch;
 pub mod cli;
@@ -21,6 +21,7 @@ pub mod config;
 pub mod data_file;
 pub mod delta;
 pub mod error;
+pub mod inspect;
 pub mod load;
 pub mod report;
 pub mod schema;

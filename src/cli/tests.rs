@@ -29,6 +29,29 @@ fn about_takes_its_format_in_both_spellings() {
 }
 
 #[test]
+fn check_takes_a_place_a_config_or_both() {
+    let parse = |arguments: &[&str]| {
+        let all = ["delta-load", "check"].iter().chain(arguments).copied();
+        Arguments::try_parse_from(all).map(|arguments| match arguments.command {
+            Some(Command::Check(arguments)) => arguments,
+            None => panic!("is a command"),
+        })
+    };
+    let both = parse(&["--config", "a.json", "--config", "ENV", "s3://lake"]).unwrap();
+    assert_eq!((both.url.as_deref(), both.configs.len(), both.print_policy), (Some("s3://lake"), 2, false));
+    assert!(parse(&["--print-policy"]).unwrap().print_policy);
+    assert_eq!(parse(&["--print-policy", "--format", "json"]).unwrap_err().kind(), ClapErrorKind::ArgumentConflict);
+    assert_eq!(parse(&["a", "b"]).unwrap_err().kind(), ClapErrorKind::UnknownArgument);
+}
+
+#[test]
+fn flags_of_the_target_do_not_go_with_a_command() {
+    let parsed = Arguments::try_parse_from(["delta-load", "--config", "a.json", "check", "lake"]);
+    assert!(parsed.is_err());
+    assert!(Arguments::try_parse_from(["delta-load"]).unwrap().command.is_none());
+}
+
+#[test]
 fn a_wrong_use_is_an_error_of_clap() {
     assert_eq!(parse(&["--format", "json"]).unwrap_err().kind(), ClapErrorKind::MissingRequiredArgument);
     assert_eq!(parse(&["--confg", "x"]).unwrap_err().kind(), ClapErrorKind::UnknownArgument);
