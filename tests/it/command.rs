@@ -77,6 +77,11 @@ impl Call {
         self
     }
 
+    /// Starts the command, for a test that feeds it bit by bit; [`finish`] waits for its end.
+    pub fn feed(self) -> (Child, ChildStdin) {
+        start(self.command)
+    }
+
     pub fn run(self) -> Ran {
         let Self { command, stdin } = self;
         let (child, mut pipe) = start(command);
@@ -92,6 +97,11 @@ fn start(mut command: Command) -> (Child, ChildStdin) {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let stdin = child.stdin.take().unwrap();
     (child, stdin)
+}
+
+/// Waits for a command whose input has ended.
+pub fn finish(child: Child) -> Ran {
+    ran(child.wait_with_output().unwrap())
 }
 
 fn ran(output: std::process::Output) -> Ran {

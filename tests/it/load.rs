@@ -25,13 +25,13 @@ impl Write for Captured {
     }
 }
 
-struct Loaded {
-    states: Vec<String>,
-    result: Result<()>,
-    summary: Summary,
+pub struct Loaded {
+    pub states: Vec<String>,
+    pub result: Result<()>,
+    pub summary: Summary,
 }
 
-fn load(directory: &Path, settings: Value, lines: &[String]) -> Loaded {
+pub fn load(directory: &Path, settings: Value, lines: &[String]) -> Loaded {
     let mut config = json!({ "destination": directory });
     config.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -47,16 +47,16 @@ fn load(directory: &Path, settings: Value, lines: &[String]) -> Loaded {
     Loaded { states: printed.lines().map(str::to_owned).collect(), result, summary }
 }
 
-fn schema(stream: &str) -> String {
+pub fn schema(stream: &str) -> String {
     json!({"type": "SCHEMA", "stream": stream, "schema": {"properties": {"n": {"type": "integer"}}}, "key_properties": []})
         .to_string()
 }
 
-fn record(stream: &str, n: i64) -> String {
+pub fn record(stream: &str, n: i64) -> String {
     json!({"type": "RECORD", "stream": stream, "record": {"n": n}}).to_string()
 }
 
-fn state(n: i64) -> String {
+pub fn state(n: i64) -> String {
     json!({"type": "STATE", "value": {"at": n}}).to_string()
 }
 
