@@ -40,12 +40,16 @@ def free_ports(count):
 
 
 class Server:
-    def __init__(self):
+    """`users`: more of them, name → actions (`Read`, `Write`, `List`); the name is the key id too, the secret is the same."""
+
+    def __init__(self, users=None):
         self.folder = tempfile.mkdtemp(prefix="delta-load-s3-")
         master, volume, filer, s3 = free_ports(4)
         self.endpoint = f"http://127.0.0.1:{s3}"
         identities = [{"name": "admin", "credentials": [{"accessKey": KEY_ID, "secretKey": SECRET}],
                        "actions": ["Admin", "Read", "Write", "List", "Tagging"]}]
+        identities += [{"name": name, "credentials": [{"accessKey": name, "secretKey": SECRET}], "actions": actions}
+                       for name, actions in (users or {}).items()]
         config = os.path.join(self.folder, "s3.json")
         with open(config, "w", encoding="utf-8") as f:
             json.dump({"identities": identities}, f)

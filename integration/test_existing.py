@@ -42,6 +42,11 @@ WRITABLE = {
     "checkpointed": [f"CREATE TABLE {{t}} {COLUMNS} USING delta" + properties(checkpointInterval="2"), FILL, FILL, FILL],
     "no_statistics": [f"CREATE TABLE {{t}} {COLUMNS} USING delta" + properties(dataSkippingNumIndexedCols="0"), FILL],
     "statistics_of_one_column": [f"CREATE TABLE {{t}} {COLUMNS} USING delta" + properties(dataSkippingStatsColumns="s"), FILL],
+    "row_tracking": [f"CREATE TABLE {{t}} {COLUMNS} USING delta" + properties(enableRowTracking="true"), FILL],
+    "row_tracking_turned_on_later": [f"CREATE TABLE {{t}} {COLUMNS} USING delta", FILL, "ALTER TABLE {t} SET" + properties(enableRowTracking="true"), FILL],
+    "in_commit_timestamps": [f"CREATE TABLE {{t}} {COLUMNS} USING delta" + properties(enableInCommitTimestamps="true"), FILL],
+    "in_commit_timestamps_turned_on_later": [f"CREATE TABLE {{t}} {COLUMNS} USING delta", FILL, "ALTER TABLE {t} SET" + properties(enableInCommitTimestamps="true"), FILL],
+    "domain_metadata": [f"CREATE TABLE {{t}} {COLUMNS} USING delta TBLPROPERTIES ('delta.feature.domainMetadata' = 'supported')", FILL],
     "more_columns": ["CREATE TABLE {t} (id BIGINT, extra STRUCT<a: INT>, s STRING, d DATE, more ARRAY<INT>) USING delta",
                      "INSERT INTO {t} VALUES (1, named_struct('a', 1), 'x', NULL, array(1))"],
 }
@@ -57,6 +62,8 @@ def test_append(name, lake, spark):
     expected = before + target.expected_rows([m["record"] for m in added], table)
     # deltalake, and so Polars, refuse this feature
     readers.compare(table, expected, engines=("spark", "duckdb", "chdb") if name == "vacuum_protocol_check" else readers.ALL)
+    if "row_tracking" in name:
+        row_ids(table)
     assert delta_log.newest(table, "protocol") == protocol
     assert delta_log.newest(table, "metaData") == metadata
     assert delta_log.commits(table)[-1][0]["commitInfo"]["isBlindAppend"] is True
@@ -64,6 +71,83 @@ def test_append(name, lake, spark):
         assert all("minValues" not in delta_log.statistics(a) or not delta_log.statistics(a)["minValues"] for a in delta_log.live_adds(table))
     if name == "statistics_of_one_column":
         assert delta_log.columns_with_bounds(table) == [("s",)]
+
+
+def row_ids(table, key="id"):
+    """Row ids as Spark reads them: key → (row id, version of its last change)."""
+    rows = readers.sql(f"SELECT {key}, _metadata.row_id AS row_id, _metadata.row_commit_version AS version FROM delta.`{table}`")
+    ids = [row.row_id for row in rows]
+    assert None not in ids and len(set(ids)) == len(ids), sorted(ids)
+    return {getattr(row, key): (row.row_id, row.version) for row in rows}
+
+
+@pytest.mark.parametrize("made_by", ["spark", "us"])
+def test_row_ids_stay_unique_and_stable_between_writers(made_by, lake, spark):
+    """Appends of ours between appends, merges, updates and compactions of Spark: no id twice, and a row keeps its own."""
+    config = {"destination": lake, "table_properties": {"delta.enableRowTracking": "true"}}
+    if made_by == "spark":
+        table = make(spark, lake, f"CREATE TABLE {{t}} {COLUMNS} USING delta" + properties(enableRowTracking="true"), FILL)
+        config = {"destination": lake}
+    else:
+        table = os.path.join(lake, "t")
+        target.load(config, [SCHEMA, *rows_of_ours(0, 10), target.state({"at": 0})]).ok()
+    before = row_ids(table)
+    assert set(before) == set(range(10))
+    for turn in range(3):
+        first = 100 * (turn + 1)
+        target.load(config, [SCHEMA, *rows_of_ours(first, 5), target.state({"at": turn})]).ok()
+        version = delta_log.version(table)
+        after = row_ids(table)
+        assert {key: after[key] for key in before} == before, "our append moved no id"
+        assert all(after[key][1] == version for key in range(first, first + 5))
+        readers.sql(f"MERGE INTO delta.`{table}` t USING (SELECT {first}L AS id UNION ALL SELECT {first + 50}L) u ON t.id = u.id "
+                    "WHEN MATCHED THEN UPDATE SET s = 'merged' WHEN NOT MATCHED THEN INSERT (id, s, d) VALUES (u.id, 'new', NULL)")
+        readers.sql(f"INSERT INTO delta.`{table}` VALUES ({first + 60}, 'spark', NULL)")
+        if turn == 1:
+            readers.sql(f"OPTIMIZE delta.`{table}`")
+        merged = row_ids(table)
+        assert {key: row for key, (row, _) in merged.items() if key in after} == {key: row for key, (row, _) in after.items()}
+        before = merged
+    assert len(before) == 10 + 3 * 7
+    readers.compare(table, engines=("spark", "duckdb", "chdb"))
+    preserved = [actions[0]["commitInfo"].get("tags", {}) for actions in delta_log.commits(table) if "delta-load" in actions[0]["commitInfo"].get("engineInfo", "")]
+    assert preserved and all(tags["delta.rowTracking.preserved"] == "true" for tags in preserved)
+
+
+def timestamps(table):
+    """The in-commit timestamps of the versions that have one, in order."""
+    found = [(n, actions[0]["commitInfo"].get("inCommitTimestamp")) for n, actions in enumerate(delta_log.commits(table))]
+    return [(n, at) for n, at in found if at is not None]
+
+
+@pytest.mark.parametrize("made_by", ["spark", "us", "spark, turned on later"])
+def test_in_commit_timestamps_grow_between_writers(made_by, lake, spark):
+    config = {"destination": lake}
+    on = properties(enableInCommitTimestamps="true")
+    if made_by == "us":
+        config["table_properties"] = {"delta.enableInCommitTimestamps": "true"}
+        target.load(config, [SCHEMA, *rows_of_ours(0, 10), target.state({"at": 0})]).ok()
+        table = os.path.join(lake, "t")
+    elif made_by == "spark":
+        table = make(spark, lake, f"CREATE TABLE {{t}} {COLUMNS} USING delta" + on, FILL)
+    else:
+        table = make(spark, lake, f"CREATE TABLE {{t}} {COLUMNS} USING delta", FILL)
+        target.load(config, [SCHEMA, *rows_of_ours(50), target.state({"at": 0})]).ok()
+        readers.sql(f"ALTER TABLE delta.`{table}` SET" + on)
+    metadata = delta_log.newest(table, "metaData")
+    for turn in range(12):
+        target.load(config, [SCHEMA, *rows_of_ours(100 * (turn + 1)), target.state({"at": turn})]).ok()
+        if turn % 3 == 0:
+            readers.sql(f"INSERT INTO delta.`{table}` VALUES ({turn}, 'spark', NULL)")
+    assert delta_log.newest(table, "metaData") == metadata, "where they began is the table's own"
+    seen = timestamps(table)
+    assert [n for n, _ in seen] == list(range(seen[0][0], delta_log.version(table) + 1)), seen
+    assert all(one < other for (_, one), (_, other) in zip(seen, seen[1:])), seen
+    # Spark's history goes by them, and so does a read as of a time
+    history = {row.version: row.timestamp for row in readers.sql(f"DESCRIBE HISTORY delta.`{table}`")}
+    for n, at in seen:
+        assert round(history[n].timestamp() * 1000) == at, (n, at, history[n])
+    readers.compare(table, engines=("spark", "duckdb", "chdb"))
 
 
 def test_timestamp_ntz(lake, spark):
@@ -183,12 +267,10 @@ REFUSED = {
     # feature as the error must name it: how Spark makes such a table
     "columnMapping": [f"CREATE TABLE {{t}} {COLUMNS} USING delta TBLPROPERTIES ('delta.columnMapping.mode' = 'name')", FILL],
     "changeDataFeed": [f"CREATE TABLE {{t}} {COLUMNS} USING delta" + properties(enableChangeDataFeed="true", enableDeletionVectors="true"), FILL],
-    "rowTracking": [f"CREATE TABLE {{t}} {COLUMNS} USING delta" + properties(enableRowTracking="true"), FILL],
     "checkConstraints": [f"CREATE TABLE {{t}} {COLUMNS} USING delta", "ALTER TABLE {t} ADD CONSTRAINT positive CHECK (id >= 0)", FILL],
     "generatedColumns": ["CREATE TABLE {t} (id BIGINT, s STRING, d DATE, y INT GENERATED ALWAYS AS (YEAR(d))) USING delta", "INSERT INTO {t} (id, s, d) VALUES (1, 'x', DATE'2026-01-01')"],
     "identityColumns": ["CREATE TABLE {t} (n BIGINT GENERATED ALWAYS AS IDENTITY, id BIGINT, s STRING, d DATE) USING delta", "INSERT INTO {t} (id, s) VALUES (1, 'x')"],
     "clustering": [f"CREATE TABLE {{t}} {COLUMNS} USING delta CLUSTER BY (id)", FILL],
-    "inCommitTimestamp": [f"CREATE TABLE {{t}} {COLUMNS} USING delta" + properties(enableInCommitTimestamps="true"), FILL],
     "v2Checkpoint": [f"CREATE TABLE {{t}} {COLUMNS} USING delta" + properties(checkpointPolicy="v2"), FILL],
     "typeWidening": ["CREATE TABLE {t} (id INT, s STRING, d DATE) USING delta" + properties(enableTypeWidening="true"), "INSERT INTO {t} VALUES (1, 'x', NULL)", "ALTER TABLE {t} ALTER COLUMN id TYPE BIGINT"],
     "allowColumnDefaults": ["CREATE TABLE {t} (id BIGINT, s STRING DEFAULT 'none', d DATE) USING delta TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')", "INSERT INTO {t} (id) VALUES (1)"],

@@ -1,19 +1,15 @@
-"""Tables in a bucket of a real S3 server: loads, independent readers, many processes, credentials."""
-import collections
+"""Tables in a bucket of a real S3 server: loads, independent readers, credentials."""
 import json
 import os
-import re
-import subprocess
-import tempfile
 
+import places
 import pyarrow as pa
 import pyarrow.fs
 import pytest
-import readers
 import seaweedfs
 import target
 
-BUCKET = "lake"
+BUCKET = places.BUCKET
 SCHEMA = {"id": {"type": "integer"}, "who": {"type": "string"}, "at": {"type": "string", "format": "date-time"},
           "amount": {"type": "number", "multipleOf": 0.01}}
 
@@ -41,38 +37,11 @@ def config(s3, root, **more):
 
 
 def versions(s3, table):
-    """The commits of the log: version → actions."""
-    files = s3.files()
-    out = {}
-    for info in files.get_file_info(pyarrow.fs.FileSelector(f"{BUCKET}/{table}/_delta_log")):
-        if re.fullmatch(r"\d{20}\.json", info.base_name):
-            with files.open_input_stream(info.path) as f:
-                out[int(info.base_name[:20])] = [json.loads(line) for line in f.read().decode().splitlines()]
-    return out
+    return places.Bucket(s3).commits(table)
 
 
-def read_deltalake(s3, url):
-    import deltalake
-
-    return pa.table(deltalake.DeltaTable(url, storage_options=s3.options()).to_pyarrow_table())
-
-
-def read_polars(s3, url):
-    import polars
-
-    return polars.read_delta(url, storage_options=s3.options()).to_arrow()
-
-
-def read_duckdb(s3, url):
-    connection = readers.duckdb().cursor()
-    from duckdb_extensions import import_extension
-
-    import_extension("httpfs")
-    connection.execute("LOAD httpfs")
-    host = s3.endpoint.removeprefix("http://")
-    connection.execute(f"CREATE OR REPLACE SECRET s (TYPE s3, KEY_ID '{seaweedfs.KEY_ID}', SECRET '{seaweedfs.SECRET}', "
-                       f"REGION '{seaweedfs.REGION}', ENDPOINT '{host}', URL_STYLE 'path', USE_SSL false)")
-    return connection.execute(f"SELECT * FROM delta_scan('{url}')").to_arrow_table()
+def read(s3, url, engine):
+    return places.Bucket(s3).read(url.removeprefix(f"s3://{BUCKET}/"), engine)
 
 
 def in_plain(table):
@@ -93,21 +62,21 @@ def test_a_load_is_read_by_others(s3):
         result = target.load(config(s3, "others"), messages("t", records[start:start + 1_000], {"at": start})).ok()
         assert result.states[-1] == {"at": start}
     url = f"s3://{BUCKET}/others/t"
-    for read in (read_deltalake, read_polars):
-        assert in_plain(read(s3, url)) == expected(records), read.__name__
+    for engine in ("deltalake", "polars"):
+        assert in_plain(read(s3, url, engine)) == expected(records), engine
     assert sorted(versions(s3, "others/t")) == [0, 1, 2]
 
 
 def test_a_load_is_read_by_duckdb(s3):
     records = rows(0, 500)
     target.load(config(s3, "duckdb"), messages("t", records, {})).ok()
-    assert in_plain(read_duckdb(s3, f"s3://{BUCKET}/duckdb/t")) == expected(records)
+    assert in_plain(read(s3, f"s3://{BUCKET}/duckdb/t", "duckdb")) == expected(records)
 
 
 def test_partitions_with_special_characters(s3):
     records = [{**r, "who": who} for who in ("a b", "é=1/2", "50%", "+&?#") for r in rows(0, 50)]
     target.load(config(s3, "é lake/50%", streams={"t": {"partition_by": ["who"]}}), messages("t", records, {})).ok()
-    assert in_plain(read_deltalake(s3, f"s3://{BUCKET}/é lake/50%25/t")) == expected(records)
+    assert in_plain(read(s3, f"s3://{BUCKET}/é lake/50%25/t", "deltalake")) == expected(records)
 
 
 def test_files_of_many_parts(s3):
@@ -116,7 +85,7 @@ def test_files_of_many_parts(s3):
     target.load(config(s3, "large"), messages("t", noise, {})).ok()
     adds = [a["add"] for actions in versions(s3, "large/t").values() for a in actions if "add" in a]
     assert max(add["size"] for add in adds) > 12 << 20
-    assert sorted(r["who"] for r in read_deltalake(s3, f"s3://{BUCKET}/large/t").to_pylist()) == sorted(r["who"] for r in noise)
+    assert sorted(r["who"] for r in read(s3, f"s3://{BUCKET}/large/t", "deltalake").to_pylist()) == sorted(r["who"] for r in noise)
     assert not [f for f in s3.files().get_file_info(uploads(BUCKET)) if f.is_file], "parts are left"
 
 
@@ -124,49 +93,40 @@ def uploads(bucket):
     return pyarrow.fs.FileSelector(f"{bucket}/.uploads", recursive=True, allow_not_found=True)
 
 
-PROCESSES = int(os.environ.get("DELTA_LOAD_S3_PROCESSES", 16))
-COMMITS = int(os.environ.get("DELTA_LOAD_S3_COMMITS", 5))
-ROWS = 20
-
-
-def test_many_processes_on_one_table(s3):
-    """All create the table at once, and commit it again and again: no gap, no duplicate, no failure."""
-    with tempfile.TemporaryDirectory() as folder:
-        settings = os.path.join(folder, "config.json")
-        with open(settings, "w", encoding="utf-8") as f:
-            json.dump(config(s3, "many", batch_size_rows=ROWS, state_interval_seconds=1), f)
-        # The pipe is fed commit by commit: a stretch is sent when the STATE of the one before has come out.
-        writers = [subprocess.Popen([target.binary(), "--config", settings], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                    stderr=subprocess.PIPE, env=target.clean_environment()) for _ in range(PROCESSES)]
-        for at in range(COMMITS):
-            for number, writer in enumerate(writers):
-                records = rows(at * ROWS, ROWS, who=f"writer {number}")
-                lines = messages("t", records, {"at": at})
-                writer.stdin.write(target.as_input(lines if at == 0 else lines[1:]))
-                writer.stdin.flush()
-            for writer in writers:
-                if at + 1 < COMMITS:
-                    assert json.loads(writer.stdout.readline()) == {"at": at}, writer.stderr.read()
-        ended = [writer.communicate(timeout=300) for writer in writers]
-    for writer, (_, stderr) in zip(writers, ended):
-        assert writer.returncode == 0, stderr.decode()
-    log = versions(s3, "many/t")
-    assert sorted(log) == list(range(PROCESSES * COMMITS))
-    assert sum("protocol" in action for actions in log.values() for action in actions) == 1
-    found = collections.Counter((row["who"], row["id"]) for row in read_deltalake(s3, f"s3://{BUCKET}/many/t").to_pylist())
-    want = {(f"writer {number}", i) for number in range(PROCESSES) for i in range(COMMITS * ROWS)}
-    assert set(found) == want and set(found.values()) == {1}
-
-
 def test_deltalake_between_our_commits(s3):
     import deltalake
 
     url = f"s3://{BUCKET}/beside/t"
     target.load(config(s3, "beside"), messages("t", rows(0, 10), {})).ok()
-    ours = read_deltalake(s3, url)
+    ours = read(s3, url, "deltalake")
     deltalake.write_deltalake(url, ours, mode="append", storage_options=s3.options())
     target.load(config(s3, "beside"), messages("t", rows(10, 10), {})).ok()
-    assert in_plain(read_deltalake(s3, url)) == expected(rows(0, 10) * 2 + rows(10, 10))
+    assert in_plain(read(s3, url, "deltalake")) == expected(rows(0, 10) * 2 + rows(10, 10))
+
+
+def test_batch_files_in_a_bucket(s3):
+    """Gzipped lines under an encoded name, and Parquet, from another bucket than the tables'; deleted only where that is asked for."""
+    import pyarrow.parquet
+
+    files = s3.files()
+    files.create_dir("staging")
+    with files.open_output_stream("staging/to load/part 1.jsonl.gz", compression="gzip") as out:
+        out.write("".join(json.dumps(r) + "\n" for r in rows(0, 700)).encode())
+    table = pa.Table.from_pylist([{**r, "at": r["at"], "amount": f"{r['amount']:.2f}"} for r in rows(700, 300)])
+    with files.open_output_stream("staging/to load/part 2.parquet") as out:
+        pyarrow.parquet.write_table(table, out)
+    manifest = ["s3://staging/to%20load/part%201.jsonl.gz", "s3a://staging/to load/part 2.parquet"]
+    batch = {"type": "BATCH", "stream": "t", "encoding": {"format": "jsonl", "compression": "gzip"}, "manifest": manifest}
+    lines = [target.schema("t", SCHEMA), batch, target.state({"at": 1})]
+    for clean_up in (False, True):
+        root = f"batch-{clean_up}"
+        result = target.load(config(s3, root, clean_up_batch_files=clean_up), lines).ok()
+        assert result.states == [{"at": 1}]
+        assert in_plain(read(s3, f"s3://{BUCKET}/{root}/t", "deltalake")) == expected(rows(0, 1000))
+        left = [f for f in files.get_file_info(pyarrow.fs.FileSelector("staging/to load", allow_not_found=True)) if f.is_file]
+        assert len(left) == (0 if clean_up else 2), left
+    result = target.load(config(s3, "batch-True"), lines).refused("s3://staging/to%20load/part%201.jsonl.gz", "does not exist", codes=(1,))
+    assert not result.states
 
 
 def without_keys(s3):
@@ -178,7 +138,7 @@ def test_credentials_of_the_environment(s3):
                    "AWS_ENDPOINT_URL": s3.endpoint, "AWS_ALLOW_HTTP": "true"}
     settings = {"destination": f"s3a://{BUCKET}/environment"}
     target.load(settings, messages("t", rows(0, 5), {}), env=environment).ok()
-    assert in_plain(read_deltalake(s3, f"s3://{BUCKET}/environment/t")) == expected(rows(0, 5))
+    assert in_plain(read(s3, f"s3://{BUCKET}/environment/t", "deltalake")) == expected(rows(0, 5))
 
 
 def test_credentials_of_a_profile_and_of_a_process(s3, tmp_path):
@@ -193,7 +153,7 @@ def test_credentials_of_a_profile_and_of_a_process(s3, tmp_path):
         options = {**without_keys(s3), "aws_profile": profile}
         settings = {"destination": f"s3://{BUCKET}/profile", "storage_options": options}
         target.load(settings, messages(profile, rows(0, 5), {}), env=environment).ok()
-        assert in_plain(read_deltalake(s3, f"s3://{BUCKET}/profile/{profile}")) == expected(rows(0, 5))
+        assert in_plain(read(s3, f"s3://{BUCKET}/profile/{profile}", "deltalake")) == expected(rows(0, 5))
 
 
 def test_what_is_wrong_is_named_and_no_secret_is_shown(s3):
